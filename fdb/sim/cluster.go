@@ -86,6 +86,14 @@ func (c *Cluster) Advance(d time.Duration) {
 // pods and their launchers, shares its clock.
 func (c *Cluster) After(d time.Duration, do func()) { c.clock.after(d, do) }
 
+// Next returns when the next event is due, and whether there is one.
+func (c *Cluster) Next() (time.Time, bool) {
+	if len(c.clock.queue) == 0 {
+		return time.Time{}, false
+	}
+	return c.options.Start.Add(max(c.clock.now, c.clock.queue[0].at)), true
+}
+
 // By runs acts on behalf of an instance of the operator: what they cause is judged as its doing. Acts
 // outside of By are the world's, and are judged as accidents.
 func (c *Cluster) By(owner string, acts func()) {
@@ -102,6 +110,9 @@ func (c *Cluster) Transcript() []string {
 	}
 	return append([]string{fmt.Sprintf("… %d lines before", c.dropped)}, c.transcript...)
 }
+
+// Note adds a line of what happens beside the database to the transcript.
+func (c *Cluster) Note(format string, args ...any) { c.say(format, args...) }
 
 // say adds a line to the transcript.
 func (c *Cluster) say(format string, args ...any) {

@@ -91,9 +91,14 @@ func (c *Cluster) judgeEffect() {
 		return
 	}
 	j.effects++
-	if !c.options.Rules.Locks {
-		return
+	if c.options.Rules.Locks {
+		c.judgeLock()
 	}
+}
+
+// judgeLock judges whether who acts has the lock.
+func (c *Cluster) judgeLock() {
+	j := &c.judge
 	keys := fdb.Keys(c.options.Rules.LockPrefix)
 	if _, denied := c.keys.at(keys.Denied(j.owner), 1<<62); denied {
 		c.violate(6, "%s acts although it is denied", j.owner)
@@ -252,7 +257,14 @@ func (c *Cluster) CausedRecoveries() int { return c.judge.bursts }
 
 // judgeConfigure judges how a configure command ended.
 func (c *Cluster) judgeConfigure(words string, result configureResult) {
-	c.judgeEffect()
+	if strings.HasPrefix(words, "new ") { // a database that is not there yet has no lock
+		c.judge.disturbed = c.clock.now
+		if c.judge.owner != "" {
+			c.judge.effects++
+		}
+	} else {
+		c.judgeEffect()
+	}
 	if c.judge.owner == "" {
 		return
 	}

@@ -20,6 +20,7 @@ type Server struct {
 	Locality    map[string]string // with instance_id, zoneid and so on
 	CommandLine string            // empty: made from the other fields
 	Connection  fdb.Connection    // of its cluster file, unless the data folder has one; that of the first server names the database
+	Fresh       bool              // Connection was read from the cluster file just now: it counts more than what the data folder had
 }
 
 // process is a server that was started and not stopped.
@@ -171,6 +172,12 @@ func (c *Cluster) Running(name string) (since time.Time, running bool) {
 	return c.options.Start.Add(p.started), true
 }
 
+// Joined tells whether a server has found the cluster controller and reports to it.
+func (c *Cluster) Joined(name string) bool {
+	p := c.find(name)
+	return p != nil && p.joined && c.works(p)
+}
+
 // ClusterFile returns the content of the cluster file in a data folder, which servers keep up to date.
 func (c *Cluster) ClusterFile(folder string) fdb.Connection {
 	if f := c.folders[folder]; f != nil {
@@ -245,7 +252,7 @@ func (c *Cluster) openFolder(p *process) *folder {
 		c.folders[p.Folder] = f
 	}
 	f.away = p.cut
-	if len(f.connection.Coordinators) == 0 {
+	if len(f.connection.Coordinators) == 0 || p.Fresh && len(p.Connection.Coordinators) > 0 {
 		f.connection = p.Connection
 	}
 	if len(c.coordination.connection.Coordinators) == 0 {
@@ -296,10 +303,17 @@ func (s Server) machine() string    { return cmp.Or(s.Locality["machineid"], s.z
 func (s Server) datacenter() string { return s.Locality[fdb.DatacenterLocality] }
 func (s Server) hall() string       { return s.Locality[fdb.DataHallLocality] }
 
-// listens tells whether a server listens on an address, given as an IP or its DNS name.
-func (s Server) listens(a fdb.Address) bool {
-	name := s.Locality[fdb.DNSNameLocality]
+// listens tells whether a server listens on an address, given as an IP or a name that leads to it.
+func (c *Cluster) listens(s Server, a fdb.Address) bool {
 	return slices.ContainsFunc(s.Addresses, func(own fdb.Address) bool {
-		return own.Port == a.Port && own.TLS == a.TLS && (own.Host == a.Host || name != "" && name == a.Host)
+		return own.Port == a.Port && own.TLS == a.TLS && (own.Host == a.Host || c.named(s, a.Host))
 	})
+}
+
+// named tells whether a name leads to a server.
+func (c *Cluster) named(s Server, name string) bool {
+	if c.options.Resolves != nil {
+		return c.options.Resolves(s.Name, name)
+	}
+	return s.Locality[fdb.DNSNameLocality] == name && name != ""
 }

@@ -34,6 +34,7 @@ type Running struct {
 	owner    string
 	begun    time.Duration
 	out, err strings.Builder
+	silent   bool // a fault swallows what it prints
 	ended    bool
 	answer   Answer
 }
@@ -59,6 +60,20 @@ func (c *Cluster) Begin(run Run) *Running {
 
 // Answer returns what the run left, once it has ended.
 func (r *Running) Answer() (Answer, bool) { return r.answer, r.ended }
+
+// Output returns what the run has printed so far.
+func (r *Running) Output() (stdout, stderr string) {
+	switch {
+	case r.ended:
+		return r.answer.Stdout, r.answer.Stderr
+	case r.silent:
+		return "", ""
+	}
+	return r.out.String(), r.err.String()
+}
+
+// Kill ends the run from outside, as SIGKILL does. What it has done stays done.
+func (r *Running) Kill() { r.end(-1) }
 
 // Run starts a tool and lets time pass until it has ended.
 func (c *Cluster) Run(run Run) Answer {
@@ -138,7 +153,7 @@ func option(argv []string, names ...string) (value string, found bool) {
 func (r *Running) fdbcli() {
 	for _, word := range r.run.Argv {
 		if word == "--version" || word == "-v" {
-			r.out.WriteString(versionText(r.run.Version))
+			r.out.WriteString(VersionText("FoundationDB CLI", r.run.Version))
 			r.end(0)
 			return
 		}
@@ -230,10 +245,12 @@ func (r *Running) misbehave(word string) misbehavior {
 		case f.Before:
 			return hangs
 		default:
+			r.silent = true
 			return holds
 		}
 	}
 	if r.c.takeFor(FaultReplyLost, word) != nil {
+		r.silent = true
 		return loses
 	}
 	return behaves

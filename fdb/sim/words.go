@@ -109,7 +109,7 @@ func printable(text string) string {
 	return b.String()
 }
 
-// versionText is what --version prints.
-func versionText(v fdb.Version) string {
-	return fmt.Sprintf("FoundationDB CLI %s (v%s)\nsource version 9430e1127b4991cbc5ab2b17f41cfffa5de07e9d\nprotocol %s\n", v.Short(), v, protocolText(v, 15))
+// VersionText is what --version prints; title is FoundationDB CLI for fdbcli, FoundationDB for the others.
+func VersionText(title string, v fdb.Version) string {
+	return fmt.Sprintf("%s %s (v%s)\nsource version 9430e1127b4991cbc5ab2b17f41cfffa5de07e9d\nprotocol %s\n", title, v.Short(), v, protocolText(v, 15))
 }

@@ -57,43 +57,43 @@ func ClaimHash(spec *corev1.PersistentVolumeClaimSpec) string { return hashOf(sp
 // replaced. While its template gives no size, the claim keeps its own. A claim has grown when the request and the
 // annotation SpecAnnotation of the new Claim are written into it.
 func ClaimDiffers(c *v1beta2.FoundationDBCluster, claim *corev1.PersistentVolumeClaim, id fdb.GroupID) (replace bool, grow *resource.Quantity, why string) {
-	wanted, err := Claim(c, id)
-	if err != nil || wanted == nil || claim == nil {
+	return WantedOf(c).ClaimDiffers(claim, id)
+}
+
+// ClaimDiffers is the function ClaimDiffers for this cluster.
+func (w *Wanted) ClaimDiffers(claim *corev1.PersistentVolumeClaim, id fdb.GroupID) (replace bool, grow *resource.Quantity, why string) {
+	wanted := w.claim(id.Class)
+	if wanted == nil || claim == nil {
 		return false, nil, ""
 	}
-	if claim.Name != wanted.Name {
-		return true, nil, fmt.Sprintf("its volume claim is %s and should be %s", claim.Name, wanted.Name)
+	if name := ClaimName(w.c, id); claim.Name != name {
+		return true, nil, fmt.Sprintf("its volume claim is %s and should be %s", claim.Name, name)
 	}
 	applied := claim.Annotations[SpecAnnotation]
+	same := applied == wanted.Annotations[SpecAnnotation]
 	size, has := *wanted.Spec.Resources.Requests.Storage(), *claim.Spec.Resources.Requests.Storage()
-	if !madeAs(applied, &wanted.Spec, has) {
+	if !same && !madeAs(applied, &wanted.Spec, has, publishedSize) {
 		if field := differentField(asNamed(claim.Spec, &wanted.Spec, applied == ""), &wanted.Spec); field != "" {
 			return true, nil, "the template of its volume claim has another " + field
 		}
 	}
-	given := settingsOf(c.Spec, id.Class).VolumeClaimTemplate
+	given := settingsOf(w.c.Spec, id.Class).VolumeClaimTemplate
 	switch {
 	case given == nil || given.Spec.Resources.Requests.Storage().IsZero():
 		return false, nil, ""
 	case has.Cmp(size) < 0:
 		return false, &size, fmt.Sprintf("its volume claim has %s and should have %s", &has, &size)
-	case has.Cmp(size) > 0 && applied != ClaimHash(&wanted.Spec): // else somebody has enlarged the claim by hand
+	case has.Cmp(size) > 0 && !same: // else somebody has enlarged the claim by hand
 		return true, nil, fmt.Sprintf("its volume claim has %s and should have %s, and volumes do not shrink", &has, &size)
 	}
 	return false, nil, ""
 }
 
-// madeAs reports whether a claim with this hash was made as the wanted one, but for its size.
-func madeAs(hash string, wanted *corev1.PersistentVolumeClaimSpec, has resource.Quantity) bool {
-	if hash == "" {
-		return false
-	}
-	for _, size := range []resource.Quantity{*wanted.Resources.Requests.Storage(), has, publishedSize} {
-		if ClaimHash(withSize(*wanted, size)) == hash {
-			return true
-		}
-	}
-	return false
+// madeAs reports whether a claim with this hash was made as the wanted one, but with one of these sizes.
+func madeAs(hash string, wanted *corev1.PersistentVolumeClaimSpec, sizes ...resource.Quantity) bool {
+	return hash != "" && slices.ContainsFunc(sizes, func(size resource.Quantity) bool {
+		return ClaimHash(withSize(*wanted, size)) == hash
+	})
 }
 
 // asNamed returns a stored claim without what the API server adds to a claim that does not name it, and with the

@@ -25,25 +25,27 @@ type containerBuilder struct {
 // unifiedMain: the launcher, which starts the servers.
 func (b containerBuilder) unifiedMain(c *corev1.Container) {
 	spec := b.c.Spec
-	b.extend(c, env1(envClusterFile, dynamicPath+"/"+clusterFile))
+	extend(c, valueEnv(envClusterFile, dynamicPath+"/"+clusterFile))
 	if len(spec.TrustedCAs) > 0 {
-		b.extend(c, env1(envCAFile, dynamicPath+"/"+caFile))
+		extend(c, valueEnv(envCAFile, dynamicPath+"/"+caFile))
 	}
 	c.Args = []string{"--input-dir", dynamicPath, "--log-path", logPath + "/monitor.log"}
+	forget(c, b.id.Class.ServersVariable(), envProcessCount)
 	if servers := ServersPerPod(spec, b.id.Class); servers > 1 {
 		c.Args = append(c.Args, "--process-count", strconv.Itoa(servers))
-		b.extend(c, env1(b.id.Class.ServersVariable(), strconv.Itoa(servers)))
+		extend(c, valueEnv(b.id.Class.ServersVariable(), strconv.Itoa(servers)))
 	}
 	mount(c, dataVolume, dataPath)
 	mount(c, configVolume, dynamicPath)
 	mount(c, binariesVolume, binariesPath)
 	mount(c, logVolume, logPath)
-	b.extend(c,
+	extend(c,
 		fieldEnv(envPodName, "metadata.name"), fieldEnv(envNamespace, "metadata.namespace"),
-		env1(envLogGroup, b.logGroup()), env1(envTrace, logPath),
+		valueEnv(envLogGroup, b.logGroup()), valueEnv(envTrace, logPath),
 		fieldEnv(envNode, "spec.nodeName"))
-	b.extend(c, b.substitutions()...)
-	b.extend(c, b.dnsName()...)
+	forget(c, envInstance)
+	extend(c, b.substitutions()...)
+	extend(c, b.dnsName()...)
 	if b.crashes(MainContainer) {
 		c.Command, c.Args = []string{crashLoop}, []string{crashLoop}
 	}
@@ -64,9 +66,9 @@ func (b containerBuilder) unifiedSidecar(c *corev1.Container) {
 
 // splitMain: fdbmonitor, which starts the servers.
 func (b containerBuilder) splitMain(c *corev1.Container) {
-	b.extend(c, env1(envClusterFile, dynamicPath+"/"+clusterFile))
+	extend(c, valueEnv(envClusterFile, dynamicPath+"/"+clusterFile))
 	if len(b.c.Spec.TrustedCAs) > 0 {
-		b.extend(c, env1(envCAFile, dynamicPath+"/"+caFile))
+		extend(c, valueEnv(envCAFile, dynamicPath+"/"+caFile))
 	}
 	command := "fdbmonitor --conffile " + dynamicPath + "/fdbmonitor.conf --lockfile " + dynamicPath + "/fdbmonitor.lockfile" +
 		" --loggroup " + shellWord(b.logGroup()) + " >> " + logPath + "/fdbmonitor-$(date '+%Y-%m-%d').log 2>&1"
@@ -106,12 +108,13 @@ func (b containerBuilder) splitSidecar(c *corev1.Container) {
 	if c.ReadinessProbe == nil && or(overrides.EnableReadinessProbe, false) {
 		c.ReadinessProbe = &corev1.Probe{ProbeHandler: *probe.DeepCopy()}
 	}
-	b.extend(c, env1(envVerifyPeers, overrides.PeerVerificationRules))
+	extend(c, valueEnv(envVerifyPeers, overrides.PeerVerificationRules))
 	if len(b.c.Spec.TrustedCAs) > 0 {
-		b.extend(c, env1(envCAFile, inputPath+"/"+caFile))
+		extend(c, valueEnv(envCAFile, inputPath+"/"+caFile))
 	}
+	forget(c, b.id.Class.ServersVariable())
 	if servers := ServersPerPod(b.c.Spec, b.id.Class); servers > 1 {
-		b.extend(c, env1(b.id.Class.ServersVariable(), strconv.Itoa(servers)))
+		extend(c, valueEnv(b.id.Class.ServersVariable(), strconv.Itoa(servers)))
 	}
 }
 
@@ -139,8 +142,9 @@ func (b containerBuilder) copier(c *corev1.Container, last ...string) {
 		args = append(args, "--substitute-variable", envDNSName)
 	}
 	c.Args = append(args, last...)
-	b.extend(c, b.substitutions()...)
-	b.extend(c, b.dnsName()...)
+	forget(c, envInstance)
+	extend(c, b.substitutions()...)
+	extend(c, b.dnsName()...)
 	mount(c, configVolume, inputPath)
 	mount(c, dynamicVolume, outputPath)
 }
@@ -165,14 +169,14 @@ func (b containerBuilder) substitutions() []corev1.EnvVar {
 	case noDomain:
 		list = append(list, fieldEnv(envMachine, "metadata.name"), fieldEnv(envZone, "metadata.name"))
 	case kubernetesClusterDomain:
-		list = append(list, fieldEnv(envMachine, "spec.nodeName"), env1(envZone, spec.FaultDomain.Value))
+		list = append(list, fieldEnv(envMachine, "spec.nodeName"), valueEnv(envZone, spec.FaultDomain.Value))
 	default:
 		list = append(list, fieldEnv(envMachine, "spec.nodeName"))
 		if !strings.HasPrefix(from, "$") { // else the variable is the zone
 			list = append(list, fieldEnv(envZone, from))
 		}
 	}
-	return append(list, env1(envInstance, b.id.String()))
+	return append(list, valueEnv(envInstance, b.id.String()))
 }
 
 // named reports whether the pod knows its DNS name.
@@ -182,7 +186,7 @@ func (b containerBuilder) dnsName() []corev1.EnvVar {
 	if !b.named() {
 		return nil
 	}
-	return []corev1.EnvVar{env1(envDNSName, DNSName(b.c, b.id))}
+	return []corev1.EnvVar{valueEnv(envDNSName, DNSName(b.c, b.id))}
 }
 
 // DNSName is the name of a group's pod.
@@ -195,19 +199,19 @@ func (b containerBuilder) logGroup() string { return either(b.c.Spec.LogGroup, b
 // crashes reports whether buggify names a container of the group.
 func (b containerBuilder) crashes(container string) bool { return Crashes(b.c.Spec, b.id, container) }
 
-// extend adds variables that the template of the container does not name. Those that the operator reads again are
-// its own: the id, by which it finds the processes, and the number of servers.
-func (b containerBuilder) extend(c *corev1.Container, variables ...corev1.EnvVar) {
+// extend adds variables that the template of the container does not name.
+func extend(c *corev1.Container, variables ...corev1.EnvVar) {
 	for _, v := range variables {
-		named := func(given corev1.EnvVar) bool { return given.Name == v.Name }
-		switch given := slices.ContainsFunc(c.Env, named); {
-		case given && v.Name != envInstance && v.Name != b.id.Class.ServersVariable():
-			continue
-		case given:
-			c.Env = slices.DeleteFunc(c.Env, named)
+		if !slices.ContainsFunc(c.Env, func(given corev1.EnvVar) bool { return given.Name == v.Name }) {
+			c.Env = append(c.Env, v)
 		}
-		c.Env = append(c.Env, v)
 	}
+}
+
+// forget removes what a template says about variables that the operator must know: the id, by which it finds the
+// processes of the group, and the number of servers.
+func forget(c *corev1.Container, names ...string) {
+	c.Env = slices.DeleteFunc(c.Env, func(given corev1.EnvVar) bool { return slices.Contains(names, given.Name) })
 }
 
 // listens reports whether servers are told the address to listen on.
@@ -215,7 +219,7 @@ func listens(spec v1beta2.FoundationDBClusterSpec) bool {
 	return publicIPSource(spec) == v1beta2.PublicIPService || or(spec.UseExplicitListenAddress, true)
 }
 
-func env1(name, value string) corev1.EnvVar { return corev1.EnvVar{Name: name, Value: value} }
+func valueEnv(name, value string) corev1.EnvVar { return corev1.EnvVar{Name: name, Value: value} }
 
 func fieldEnv(name, path string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}

@@ -74,6 +74,20 @@ func withSpares(n, tolerance int) int {
 	return n + tolerance
 }
 
+// OneOfSeveral reports whether the Kubernetes cluster of an object is one fault domain of several.
+func OneOfSeveral(spec v1beta2.FoundationDBClusterSpec) bool {
+	return spec.FaultDomain.Key == kubernetesClusterDomain && zonesOf(spec) > 1
+}
+
+// zonesOf is the number of Kubernetes clusters that share the groups.
+func zonesOf(spec v1beta2.FoundationDBClusterSpec) int {
+	if spec.FaultDomain.ZoneCount > 0 {
+		return spec.FaultDomain.ZoneCount
+	}
+	mode := fdb.Redundancy(spec.DatabaseConfiguration.RedundancyMode)
+	return mode.FaultDomains() + mode.FaultTolerance()
+}
+
 // share returns the part of a count that this Kubernetes cluster runs, or -1 for none.
 func share(spec v1beta2.FoundationDBClusterSpec, n int) int {
 	domain := spec.FaultDomain
@@ -81,11 +95,7 @@ func share(spec v1beta2.FoundationDBClusterSpec, n int) int {
 		return -1
 	}
 	if domain.Key == kubernetesClusterDomain {
-		zones := domain.ZoneCount
-		if zones < 1 {
-			mode := fdb.Redundancy(spec.DatabaseConfiguration.RedundancyMode)
-			zones = mode.FaultDomains() + mode.FaultTolerance()
-		}
+		zones := zonesOf(spec)
 		rest := n % zones
 		n /= zones
 		if domain.ZoneIndex < rest {

@@ -4,6 +4,7 @@
 //
 //	wanted := foundationdb.Groups(cluster.Spec)              // 5 storage, 4 log, 9 stateless
 //	files, err := foundationdb.ConfigMap(cluster)            // what their pods read
+//	pod, err := foundationdb.Pod(cluster, id, facts)         // of one group; Claim and GroupService likewise
 //	next := foundationdb.ReplaceFailed(cluster, facts, now)  // who has failed for too long
 //
 // All functions are pure. They know the kinds of kube/api/fdb/v1beta2 and no client. What needs no field of

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 )
@@ -57,5 +59,37 @@ func FuzzConfigMap(f *testing.F) {
 		if err == nil && strings.Contains(commands[0], "\n") {
 			t.Fatalf("a line break in %q", commands[0])
 		}
+	})
+}
+
+// FuzzPodState: whatever a pod tells, nothing panics, and no IP of another family is taken for its own.
+func FuzzPodState(f *testing.F) {
+	f.Add("unified", "4", "pod", "", `{"FDB_ZONE_ID":"z"}`, `{"arguments":[{"values":[{"type":"IPList","ipFamily":6}]}]}`, "--public-ip-family", "6", "FDB_ZONE_ID", "$(A)$$", "status.podIPs", "10.0.0.1", "a:7.3.69-1")
+	f.Add("split", "", "service", "10.1.1.1", "[]", "{", "--substitute-variable", "X", "LOG_SERVERS_PER_POD", "$(", "metadata.labels['", "fd00::1", "@:")
+	f.Add("", "9", "", "", "null", "", "--process-count", "-3", "", "$()", "metadata.annotations['']", "x,y", "")
+	f.Fuzz(func(t *testing.T, image, family, source, ip, environment, configuration, option, value, name, text, path, podIP, repository string) {
+		pod := annotated(map[string]string{
+			ImageTypeAnnotation: image, IPFamilyAnnotation: family, PublicIPSourceAnnotation: source, PublicIPAnnotation: ip,
+			LauncherEnvironmentAnnotation: environment, LauncherConfigurationAnnotation: configuration,
+		})
+		for _, container := range []string{MainContainer, SidecarContainer} {
+			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: container, Image: repository, Args: []string{option, value, option}, Env: []corev1.EnvVar{valueEnv(name, text), fieldEnv(name+"2", path)}})
+		}
+		pod.Status.PodIP, pod.Status.PodIPs = podIP, []corev1.PodIP{{IP: podIP}, {IP: ip}}
+		for _, found := range PublicIPs(pod) {
+			if n, known := IPFamilyOf(pod); known && n != 0 && familyOf(found) != n && PublicIPSourceOf(pod) == v1beta2.PublicIPPod {
+				t.Fatalf("%s is not of IPv%d", found, n)
+			}
+		}
+		c := &v1beta2.FoundationDBCluster{}
+		c.Spec.Version, c.Spec.FaultDomain.ValueFrom = value, text
+		if ServersIn(pod) < 1 {
+			t.Fatal("a pod without servers")
+		}
+		Zone(c, pod)
+		Variables(c, fdb.GroupID{}, pod)
+		HasListenIP(pod)
+		BuggifyDiffers(c.Spec, storage1, pod)
+		Misconfigured(c, storage1, pod, nil, MisconfiguredOptions{SecurityContext: true})
 	})
 }

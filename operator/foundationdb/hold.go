@@ -36,6 +36,21 @@ func Holds(annotations map[string]string) func(link string) bool {
 	}
 }
 
+// Gate returns the links with those held that the annotations hold, and the hash of what the pass would do without
+// that. approved: the annotations approve exactly this plan, so nothing is held; the caller removes ApproveAnnotation
+// before it acts, since an approval is good for one pass. scope returns a copy that a plan may change.
+func Gate[S any](annotations map[string]string, links chain.Chain[S], scope func() S) (gated chain.Chain[S], plan string, approved bool) {
+	holds := Holds(annotations)
+	if holds == nil {
+		return links, "", false
+	}
+	plan = PlanHash(links.Plan(scope()))
+	if plan != "" && annotations[ApproveAnnotation] == plan {
+		return links, plan, true
+	}
+	return links.Hold(holds), plan, false
+}
+
 // PlanHash names the acts of a plan: another act, or another target, has another hash. A plan without acts has none.
 func PlanHash(plan []chain.Planned) string {
 	type act struct {

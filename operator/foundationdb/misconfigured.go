@@ -22,23 +22,29 @@ type MisconfiguredOptions struct {
 // Misconfigured tells whether a group must be replaced, as its pod or its claim is not as the spec says and cannot be
 // made so, and why:
 //
-//	id prefix, public IP source, IP family, servers per pod       always
-//	claim: name, template                                         always; a size that only grows: never
-//	resource requests that grow                                   with replaceInstancesWhenResourcesChange
-//	node selector                                                 if the pod's hash differs
-//	image type, of stateful groups with one server per pod        if the hash differs: their data has another folder
-//	security context                                              if the hash differs, with the option
-//	anything else                                                 if the hash differs, as podUpdateStrategy says
+//	id prefix, public IP source, IP family, servers per pod   always
+//	claim: name, template                                     always; a size that only grows: never
+//	and if the hash of the pod differs:
+//	resource requests that grow                               with replaceInstancesWhenResourcesChange
+//	node selector
+//	image type                                                of stateful groups with one server per pod
+//	security context                                          with the option
+//	anything else                                             as podUpdateStrategy says
 //
 // A group without a pod is not judged. Whether it is marked already, and how many may be replaced at once, is the
 // caller's. If the pod cannot be built, replace is false and why says so.
 func Misconfigured(c *v1beta2.FoundationDBCluster, id fdb.GroupID, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, o MisconfiguredOptions) (why string, replace bool) {
+	return WantedOf(c).Misconfigured(id, pod, claim, o)
+}
+
+// Misconfigured is the function Misconfigured for this cluster.
+func (w *Wanted) Misconfigured(id fdb.GroupID, pod *corev1.Pod, claim *corev1.PersistentVolumeClaim, o MisconfiguredOptions) (why string, replace bool) {
 	if pod == nil {
 		return "", false
 	}
-	spec := c.Spec
-	source, wantedSource := PublicIPSourceOf(pod), publicIPSource(spec)
-	servers, wantedServers := ServersIn(pod), ServersPerPod(spec, id.Class)
+	spec := &w.c.Spec
+	source, wantedSource := PublicIPSourceOf(pod), publicIPSource(*spec)
+	servers, wantedServers := ServersIn(pod), ServersPerPod(*spec, id.Class)
 	wantedFamily := or(spec.Routing.PodIPFamily, 0)
 	family, known := IPFamilyOf(pod)
 	switch {
@@ -51,11 +57,17 @@ func Misconfigured(c *v1beta2.FoundationDBCluster, id fdb.GroupID, pod *corev1.P
 	case known && family != wantedFamily:
 		return fmt.Sprintf("its IP family is %s and should be %s", familyName(family), familyName(wantedFamily)), true
 	}
-	if replace, _, why := ClaimDiffers(c, claim, id); replace {
+	if replace, _, why := w.ClaimDiffers(claim, id); replace {
 		return why, true
 	}
 
-	wanted, err := PodSpec(c, id)
+	switch hash, err := w.PodHash(id); {
+	case err != nil:
+		return err.Error(), false
+	case hash == pod.Annotations[SpecAnnotation]:
+		return "", false
+	}
+	wanted, err := PodSpec(w.c, id)
 	if err != nil {
 		return err.Error(), false
 	}
@@ -64,16 +76,13 @@ func Misconfigured(c *v1beta2.FoundationDBCluster, id fdb.GroupID, pod *corev1.P
 			return "its containers should request more " + name, true
 		}
 	}
-	if pod.Annotations[SpecAnnotation] == PodHash(wanted) {
-		return "", false
-	}
 	image, wantedImage := ImageTypeOf(pod), either(spec.ImageType, v1beta2.ImageTypeUnified)
 	switch {
 	case !equality.Semantic.DeepEqual(pod.Spec.NodeSelector, wanted.NodeSelector):
 		return "the node selector of its pod has changed", true
 	case image != wantedImage && id.Class.Stateful() && wantedServers == 1:
 		return fmt.Sprintf("its image is %s and should be %s, which keeps data in another folder", image, wantedImage), true
-	case ReplacesPods(spec, id.Class):
+	case ReplacesPods(*spec, id.Class):
 		return "the spec of its pod has changed", true
 	case o.SecurityContext && securityChanged(wanted, &pod.Spec):
 		return "the user or group of its pod has changed", true

@@ -58,6 +58,8 @@ const (
 	envTrace       = "FDB_NETWORK_OPTION_TRACE_ENABLE"
 	envBinaryDir   = "BINARY_DIR" // known to launcher and sidecar, no variable of a container
 	serversSuffix  = "_SERVERS_PER_POD"
+
+	envProcessCount = "PROCESS_COUNT" // the launcher takes its flags from variables too
 )
 
 // Volumes of a pod, and where its containers have them. Source: internal/pod_models.go.

@@ -24,21 +24,17 @@ func PublicIPSourceOf(pod *corev1.Pod) v1beta2.PublicIPSource {
 
 // ServersIn returns the number of servers with which a pod was made, at least 1.
 func ServersIn(pod *corev1.Pod) int {
-	if main := containerOf(pod.Spec.Containers, MainContainer); main != nil {
-		if n, err := strconv.Atoi(argumentOf(main.Args, "--process-count")); err == nil {
-			return max(1, n)
-		}
+	c := substituting(pod)
+	if c == nil {
+		return 1
 	}
-	for _, name := range []string{MainContainer, SidecarContainer} {
-		container := containerOf(pod.Spec.Containers, name)
-		if container == nil {
-			continue
-		}
-		for _, v := range container.Env {
-			class, ok := strings.CutSuffix(v.Name, serversSuffix)
-			if n, err := strconv.Atoi(v.Value); ok && err == nil && (class == "STORAGE" || class == "LOG" || class == "TRANSACTION") {
-				return max(1, n)
-			}
+	if n, err := strconv.Atoi(argumentOf(c.Args, "--process-count")); err == nil {
+		return max(1, n)
+	}
+	for _, v := range c.Env {
+		class, ok := strings.CutSuffix(v.Name, serversSuffix)
+		if n, err := strconv.Atoi(v.Value); ok && err == nil && (class == "STORAGE" || class == "LOG" || class == "TRANSACTION") {
+			return max(1, n)
 		}
 	}
 	return 1
@@ -46,9 +42,17 @@ func ServersIn(pod *corev1.Pod) int {
 
 // HasListenIP reports whether the servers of a pod can be told the address to listen on.
 func HasListenIP(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
-		return slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == envPodIP })
-	})
+	c := substituting(pod)
+	return c != nil && slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == envPodIP })
+}
+
+// substituting returns the container with whose variables the files of a pod are filled in. nil: it is not there.
+func substituting(pod *corev1.Pod) *corev1.Container {
+	name := SidecarContainer
+	if ImageTypeOf(pod) == v1beta2.ImageTypeUnified {
+		name = MainContainer
+	}
+	return containerOf(pod.Spec.Containers, name)
 }
 
 // IPFamilyOf returns the IP family with which a pod was made: 4, 6, or 0 for none, and whether the pod tells. Pods of

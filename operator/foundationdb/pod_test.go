@@ -3,6 +3,7 @@ package foundationdb
 import (
 	"encoding/json"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -355,6 +356,23 @@ func TestPodDNS(t *testing.T) {
 	}
 }
 
+// TestNamesGoLate: pods are made anew once when names are turned off, after the coordinators have IPs.
+func TestNamesGoLate(t *testing.T) {
+	for _, image := range []string{"split", "unified"} {
+		hash := func(routing, coordinator string) string {
+			c := clusterOf(t, `{spec: {imageType: `+image+`, routing: `+routing+`}, status: {connectionString: "a:b@`+coordinator+`:4501"}}`)
+			return podOf(t, c, log2).Annotations[SpecAnnotation]
+		}
+		const off = `{useDNSInClusterFile: false}`
+		if hash(`{}`, "x.y") != hash(off, "x.y") {
+			t.Errorf("%s: the pod changes while the cluster file has names", image)
+		}
+		if hash(off, "x.y") == hash(off, "1.1.1.1") || hash(`{}`, "x.y") != hash(`{}`, "1.1.1.1") {
+			t.Errorf("%s: the name stays, or goes too early", image)
+		}
+	}
+}
+
 // TestProbes: only the sidecar of the split image has probes of ours.
 func TestProbes(t *testing.T) {
 	for text, want := range map[string][2]string{
@@ -382,6 +400,17 @@ func TestLogGroupIsQuoted(t *testing.T) {
 		if args := mainOf(podOf(t, c, log2)).Args[0]; !strings.Contains(args, " --loggroup "+want+" >> ") {
 			t.Errorf("%q: %s", group, args)
 		}
+	}
+}
+
+// TestShellWord: a shell reads exactly the text.
+func TestShellWord(t *testing.T) {
+	for _, text := range []string{"a", "a b", "a'b", `a"$(id)`, "a;b&c|d>e", "`id`", "*", "~", "#x", "", "ä", "-x", `\\`, "a\tb"} {
+		got, err := exec.Command("sh", "-c", "printf '[%s]' "+shellWord(text)).Output() //nolint:gosec // that is the point
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, text, string(got), "["+text+"]")
 	}
 }
 

@@ -40,6 +40,18 @@ var engineVersions = map[string]fdb.Version{
 	"ssd-sharded-rocksdb": {Major: 7, Minor: 2},
 }
 
+// Refused returns all problems as one fault; nil if there are none.
+func Refused(kind *fault.Kind, problems []Problem) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	texts := make([]string, len(problems))
+	for i, p := range problems {
+		texts[i] = p.String()
+	}
+	return kind.Errorf("%s", strings.Join(texts, "; "))
+}
+
 // problems collects what is wrong.
 type problems []Problem
 

@@ -10,6 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 )
 
@@ -218,7 +219,7 @@ processCounts: {tester: 1, storge: 3, log: 3, nothing: 0}
 	equal(t, "groups", len(Groups(specOf(t, `processCounts: {tester: 1, storge: 3, nothing: 0}`))), 3)
 }
 
-// TestExamples: the manifests that people have, and ours, are valid.
+// TestExamples: the manifests that people have, and ours, are valid, and their children can be built.
 func TestExamples(t *testing.T) {
 	read := 0
 	for _, pattern := range []string{"../../examples/foundationdb/*.yaml", "../../../shared/data/fdb-samples/*/*/*.yaml"} {
@@ -251,6 +252,18 @@ func TestExamples(t *testing.T) {
 				}
 				if _, err := ConfigMap(c); err != nil {
 					t.Errorf("%s: %v", file, err)
+				}
+				for class := range Groups(c.Spec) {
+					id := fdb.GroupID{Prefix: c.Spec.ProcessGroupIDPrefix, Class: class, Number: 1}
+					pod, err := Pod(c, id, PodFacts{})
+					claim, err2 := Claim(c, id)
+					if err != nil || err2 != nil || (claim != nil) != class.Stateful() {
+						t.Errorf("%s: %s: %v, %v", file, id, err, err2)
+						continue
+					}
+					if why, replace := Misconfigured(c, id, pod, claim, MisconfiguredOptions{}); replace {
+						t.Errorf("%s: %s is replaced at once: %s", file, id, why)
+					}
 				}
 			}
 		}

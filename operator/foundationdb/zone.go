@@ -3,6 +3,7 @@ package foundationdb
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"regexp"
 	"strings"
 
@@ -16,11 +17,11 @@ import (
 // it is not known yet, as the pod has no node, or the launcher has not told its variables.
 func Zone(c *v1beta2.FoundationDBCluster, pod *corev1.Pod) string {
 	domain := c.Spec.FaultDomain
-	name := envZone
 	if variable.MatchString(domain.ValueFrom) {
-		name = domain.ValueFrom[1:]
+		return Variables(c, fdb.GroupID{}, pod)[domain.ValueFrom[1:]]
 	}
-	if zone := Variables(c, fdb.GroupID{}, pod)[name]; zone != "" || name != envZone {
+	told, _ := ToldVariables(pod)
+	if zone := cmp.Or(told[envZone], environmentOf(pod)[envZone]); zone != "" {
 		return zone
 	}
 	switch domain.Key {
@@ -38,17 +39,15 @@ func Zone(c *v1beta2.FoundationDBCluster, pod *corev1.Pod) string {
 // packaging/docker/sidecar.py, Config, and fdbkubernetesmonitor/kubernetes.go, updateAnnotations.
 func Variables(c *v1beta2.FoundationDBCluster, id fdb.GroupID, pod *corev1.Pod) map[string]string {
 	if ImageTypeOf(pod) == v1beta2.ImageTypeUnified {
-		variables := environmentOf(pod, MainContainer)
+		variables := environmentOf(pod)
 		variables[envBinaryDir] = launcherBinaries(c, pod)
 		withID(variables, id)
 		told, _ := ToldVariables(pod)
-		for name, value := range told {
-			variables[name] = value
-		}
+		maps.Copy(variables, told)
 		return variables
 	}
 
-	environment := environmentOf(pod, SidecarContainer)
+	environment := environmentOf(pod)
 	withID(environment, id)
 	variables := map[string]string{}
 	for _, name := range []string{envPublicIP, envMachine, envZone, envInstance, envPodIP} {
@@ -140,10 +139,11 @@ func versionOf(pod *corev1.Pod, container string) (fdb.Version, error) {
 	return fdb.ParseVersion(image[strings.LastIndex(image, ":")+1:])
 }
 
-// environmentOf returns the variables of a container whose value the pod tells.
-func environmentOf(pod *corev1.Pod, container string) map[string]string {
+// environmentOf returns the variables whose value the pod tells, of the container with whose variables the files are
+// filled in.
+func environmentOf(pod *corev1.Pod) map[string]string {
 	variables := map[string]string{}
-	c := containerOf(pod.Spec.Containers, container)
+	c := substituting(pod)
 	if c == nil {
 		return variables
 	}

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pawl-dev/pawl/control"
-	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
@@ -33,7 +32,7 @@ type facts struct {
 	live    fdb.BackupStatus
 
 	agents *appsv1.Deployment // nil: there is none
-	pods   []corev1.Pod       // of agents; only read while some of them are not ready
+	pods   []corev1.Pod       // of agents
 	wanted *appsv1.Deployment // nil: no agents
 	broken error              // why wanted cannot be made
 
@@ -121,9 +120,6 @@ func (o *Operator) readAgents(ctx context.Context, f *facts) error {
 		return err
 	}
 	f.agents = d
-	if d.Status.ReadyReplicas >= d.Status.Replicas {
-		return nil
-	}
 	var pods corev1.PodList
 	err = o.objects.List(ctx, &pods, d.Namespace, map[string]string{PodLabel: d.Name})
 	f.pods = pods.Items
@@ -233,22 +229,8 @@ func refusal(b *v1beta2.FoundationDBBackup, l foundationdb.TemplateLimits) error
 	if d := b.Status.BackupDetails; d != nil && d.Tag != "" && d.Tag != cmp.Or(b.Spec.Tag, fdb.DefaultBackupTag) {
 		problems = append(problems, foundationdb.Problem{Path: "spec.tag", Reason: "it was " + d.Tag + " and cannot be changed"})
 	}
-	if len(problems) > 0 {
-		return listed(foundationdb.SpecInvalid, problems)
+	if err := foundationdb.Refused(foundationdb.SpecInvalid, problems); err != nil {
+		return err
 	}
-	if problems := foundationdb.ForbiddenInBackup(b, l); len(problems) > 0 {
-		return listed(foundationdb.TemplateForbidden, problems)
-	}
-	return nil
-}
-
-func listed(kind *fault.Kind, problems []foundationdb.Problem) error {
-	text := ""
-	for i, p := range problems {
-		if i > 0 {
-			text += "; "
-		}
-		text += p.String()
-	}
-	return kind.Errorf("%s", text)
+	return foundationdb.Refused(foundationdb.TemplateForbidden, foundationdb.ForbiddenInBackup(b, l))
 }

@@ -34,7 +34,7 @@ type Options struct {
 	TemplateLimits foundationdb.TemplateLimits
 	// LogDir, LogGroup and TraceFormat are those of the tools' trace files. Without LogDir there are none.
 	LogDir, LogGroup, TraceFormat string
-	// Look is how often a backup is read that is as it should be: 60 s.
+	// Look is how often a backup is looked at that waits for something that wakes nobody: 60 s.
 	Look time.Duration
 	// DeleteTime is how long one call may delete what a backup has written: 2 min. The call is repeated until nothing is left.
 	DeleteTime time.Duration
@@ -68,14 +68,18 @@ type pass struct {
 	plan   string                           // the hash of the plan, while links are held
 }
 
-// Reconcile makes one pass. An object that is gone is Done; a backup that is as it should be is looked at again later.
+// Reconcile makes one pass. Done: the backup is as it should be, or gone; who calls looks at it again from time to time,
+// since what the database does wakes nobody.
 func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outcome {
 	p, links, err := o.begin(ctx, ref)
 	if err != nil || p == nil {
 		return outcome.Fail(err)
 	}
-	if links, err = p.approved(ctx, links); err != nil {
-		return outcome.Fail(err)
+	links, plan, approved := foundationdb.Gate(p.backup.Annotations, links, p.copy)
+	if p.plan = plan; approved {
+		if err := p.patch(ctx, map[string]any{"annotations": map[string]any{foundationdb.ApproveAnnotation: nil}}); err != nil {
+			return outcome.Fail(err)
+		}
 	}
 	report := links.ReconcileAndSave(ctx, p, p.save)
 	return p.next(report.Outcome())
@@ -105,20 +109,6 @@ func (o *Operator) begin(ctx context.Context, ref control.Ref) (*pass, chain.Cha
 		return p, deletion, nil
 	}
 	return p, backup, nil
-}
-
-// approved returns the links with those held that the annotations hold, unless they approve exactly this plan. An
-// approval is removed before anything is done: it is good for one pass.
-func (p *pass) approved(ctx context.Context, links chain.Chain[*pass]) (chain.Chain[*pass], error) {
-	holds := foundationdb.Holds(p.backup.Annotations)
-	if holds == nil {
-		return links, nil
-	}
-	p.plan = foundationdb.PlanHash(links.Plan(p.copy()))
-	if p.plan == "" || p.backup.Annotations[foundationdb.ApproveAnnotation] != p.plan {
-		return links.Hold(holds), nil
-	}
-	return links, p.patch(ctx, map[string]any{"annotations": map[string]any{foundationdb.ApproveAnnotation: nil}})
 }
 
 // copy returns a pass that a plan may change.
@@ -167,10 +157,8 @@ func (p *pass) save(ctx context.Context, _ *pass, report chain.Report) error {
 func (p *pass) next(out outcome.Outcome) outcome.Outcome {
 	look := p.options.Look
 	switch {
-	case out.IsFail() || p.gone:
+	case out.IsFail() || out.IsDone():
 		return out
-	case out.IsDone():
-		return outcome.Later(look, "Settled", "the backup is as it should be")
 	case out.After() > 0:
 		look = min(look, out.After())
 	}

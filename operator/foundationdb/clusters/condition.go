@@ -44,6 +44,9 @@ func (p *pass) conclude(r chain.Report) {
 	} {
 		p.set(c)
 	}
+	if c := p.adoption(); c != nil {
+		p.set(*c)
+	}
 	s.Plan = p.plan()
 }
 

@@ -49,8 +49,11 @@ func (p *pass) firstConnection() (fdb.Connection, decision) {
 	wish := foundationdb.Wish(p.cluster)
 	count := fdb.CoordinatorCount(wish.Configuration.RedundancyMode, wish.Configuration.UsableRegions)
 	limits := fdb.CoordinatorLimits(wish.Configuration)
-	if wish.Configuration.RedundancyMode == fdb.ThreeDataHall {
+	switch {
+	case wish.Configuration.RedundancyMode == fdb.ThreeDataHall:
 		count = firstInHalls
+	case foundationdb.OneOfSeveral(spec): // of the other zones nobody knows yet; they join by the seed
+		count = 1
 	}
 	partial := spec.PartialConnectionString
 	c := fdb.Connection{Description: cmp.Or(partial.DatabaseName, fdb.Describe(p.cluster.Name)), ID: cmp.Or(partial.GenerationID, p.newConnectionID())}

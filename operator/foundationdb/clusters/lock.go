@@ -10,12 +10,6 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// lockState is what an operator knows of the lock of a database.
-type lockState struct {
-	decision  lock.Decision
-	mayBeOurs bool // it was taken, or could have been
-}
-
 // locked returns an act that takes the lock right before it begins. Not granted, it does nothing.
 func locked(a act) act {
 	do := a.Do
@@ -34,12 +28,14 @@ func (p *pass) usesLock() bool {
 	return foundationdb.UsesLocks(p.cluster.Spec) && p.cluster.Status.Configured
 }
 
-// take takes the lock, or extends it once half of its time is over.
+// take takes the lock, or extends it, once in a pass, and again once half of its time is over. What a former
+// pass was granted does not count: another operator may have denied this one, or its clock may have let it
+// take the lock.
 func (p *pass) take(ctx context.Context) outcome.Outcome {
 	if !p.usesLock() {
 		return outcome.Done()
 	}
-	if p.memory.lock.decision.Granted && !p.memory.lock.decision.RenewalDue(p.options.Now()) {
+	if !p.lock.RenewalDue(p.options.Now()) {
 		return outcome.Done()
 	}
 	at, err := p.endpoint()
@@ -49,24 +45,24 @@ func (p *pass) take(ctx context.Context) outcome.Outcome {
 	keys := fdb.Keys(p.cluster.Spec.LockOptions.LockKeyPrefix)
 	owner := p.cluster.Spec.ProcessGroupIDPrefix
 	duration := time.Duration(*p.cluster.Spec.LockOptions.LockDurationMinutes) * time.Minute
-	p.memory.lock.mayBeOurs = true
+	p.memory.lockMayBeOurs = true
 	result := p.database.Transact(ctx, at, []fdb.Range{fdb.SingleKey(keys.Global()), keys.DenyList()}, func(values fdb.Values) ([]fdb.Write, error) {
 		value, _ := values.Get(keys.Global())
 		var denied []string
 		for _, entry := range values.In(keys.DenyList()) {
 			denied = append(denied, string(entry.Value))
 		}
-		p.memory.lock.decision = lock.Decide(p.options.Now(), fdb.DecodeLock(value), owner, lock.DenyList(denied), duration)
-		return lockWrites(keys, p.memory.lock.decision), nil
+		p.lock = lock.Decide(p.options.Now(), fdb.DecodeLock(value), owner, lock.DenyList(denied), duration)
+		return lockWrites(keys, p.lock), nil
 	})
 	switch {
 	case result.Outcome != fdb.Ok: // whether it was written is not known: the next try finds its own record
-		p.memory.lock.decision = lock.Decision{}
+		p.lock = lock.Decision{}
 		return outcome.Later(lockAgain, reasonLock, "the lock could not be taken: %s", result)
-	case p.memory.lock.decision.Granted:
+	case p.lock.Granted:
 		return outcome.Done()
 	}
-	out := p.memory.lock.decision.Outcome(lockAgain)
+	out := p.lock.Outcome(lockAgain)
 	if out.IsFail() {
 		return outcome.Later(lockAgain, lock.Unreadable.Reason(), "%v", out.Err())
 	}
@@ -98,7 +94,7 @@ func releaseLock(ctx context.Context, p *pass) outcome.Outcome {
 		return lockWrites(keys, lock.Release(p.options.Now(), fdb.DecodeLock(value), p.cluster.Spec.ProcessGroupIDPrefix)), nil
 	})
 	if result.Outcome == fdb.Ok {
-		p.memory.lock = lockState{}
+		p.memory.lockMayBeOurs, p.lock = false, lock.Decision{}
 	}
 	return outcome.Done() // it ends by itself
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/lock"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb/port"
 )
@@ -26,7 +27,9 @@ type Options struct {
 	ReplaceOnSecurityContext bool
 	// KeepIncompatible leaves the pods alone whose servers speak another protocol than the database.
 	KeepIncompatible bool
-	Parallel         int // requests to sidecars at the same time: 16
+	// AdoptAtOnce takes over clusters of other operators without asking.
+	AdoptAtOnce bool
+	Parallel    int // requests to sidecars at the same time: 16
 	// Links is told of each link that ran; nil: nobody.
 	Links func(cluster, link string, took time.Duration, result, reason string)
 }
@@ -61,15 +64,22 @@ type pass struct {
 	desired string                       // the version of the spec; that of cluster.Spec is held in an upgrade that must wait
 	limits  fdb.Limits
 	memory  *memory
+	lock    lock.Decision // of this pass; the zero value: not asked for yet
 	random  *rand.Rand
 	facts
 
 	problems []foundationdb.Problem // why the spec is refused
+	// pods are the children as they should be.
+	pods *foundationdb.Wanted
+	ids  map[v1beta2.ProcessGroupID]fdb.GroupID // of groups, read
 	// ours are the groups by id, into cluster.Status.ProcessGroups.
 	ours map[v1beta2.ProcessGroupID]*v1beta2.ProcessGroupStatus
 	// leaving are coordinators that this pass has excluded.
 	leaving   bool
-	asDesired bool // the status needs nothing
+	asDesired bool   // the status needs nothing
+	foreign   bool   // another operator has made the cluster, and its take-over is not approved
+	approved  bool   // a person has approved what this pass does
+	hash      string // of the plan, while links are held
 	// clients hold back the upgrade.
 	clients []fdb.Client
 }
@@ -80,9 +90,17 @@ func (p *pass) group(id v1beta2.ProcessGroupID) *v1beta2.ProcessGroupStatus { re
 // index makes ours fit the list of groups. Whoever adds or removes a group calls it.
 func (p *pass) index() {
 	p.ours = make(map[v1beta2.ProcessGroupID]*v1beta2.ProcessGroupStatus, len(p.cluster.Status.ProcessGroups))
+	if p.ids == nil {
+		p.ids = make(map[v1beta2.ProcessGroupID]fdb.GroupID, len(p.cluster.Status.ProcessGroups))
+	}
 	for i := range p.cluster.Status.ProcessGroups {
 		g := &p.cluster.Status.ProcessGroups[i]
 		p.ours[g.ProcessGroupID] = g
+		if _, known := p.ids[g.ProcessGroupID]; !known {
+			if id, err := fdb.ParseGroupID(string(g.ProcessGroupID)); err == nil {
+				p.ids[g.ProcessGroupID] = id
+			}
+		}
 	}
 }
 

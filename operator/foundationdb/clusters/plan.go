@@ -25,7 +25,7 @@ func (p *pass) plan() []v1beta2.PlanEntry {
 			return nil
 		}
 	}
-	return Entries(p.links().Plan(p.copied()), p.stored.Status.Plan, p.now)
+	return Entries(p.links().Plan(p.copied()), p.stored.Status.Plan, p.hash, p.now)
 }
 
 // copied is the pass as a plan may change it.
@@ -50,11 +50,11 @@ func (p *pass) copied() *pass {
 }
 
 // Entries returns the entries of a plan as a status has them. What was blocked before for the same reason
-// keeps its time.
-func Entries(planned []chain.Planned, before []v1beta2.PlanEntry, now time.Time) []v1beta2.PlanEntry {
+// keeps its time. The hash is that of the plan, where links are held.
+func Entries(planned []chain.Planned, before []v1beta2.PlanEntry, hash string, now time.Time) []v1beta2.PlanEntry {
 	var entries []v1beta2.PlanEntry
 	for _, step := range planned {
-		entries = append(entries, entriesOf(step, before, now)...)
+		entries = append(entries, entriesOf(step, before, hash, now)...)
 	}
 	if len(entries) > maxPlan {
 		rest := len(entries) - maxPlan
@@ -63,11 +63,12 @@ func Entries(planned []chain.Planned, before []v1beta2.PlanEntry, now time.Time)
 	return entries
 }
 
-func entriesOf(step chain.Planned, before []v1beta2.PlanEntry, now time.Time) []v1beta2.PlanEntry {
+func entriesOf(step chain.Planned, before []v1beta2.PlanEntry, hash string, now time.Time) []v1beta2.PlanEntry {
 	blocked := v1beta2.PlanEntry{Link: step.Link}
 	switch {
 	case step.Held:
-		blocked.Reason, blocked.Message = chain.ReasonHeld, "the annotation pawl.dev/hold keeps it from acting"
+		blocked.Reason, blocked.Message = chain.ReasonHeld, "a person must let it pass"
+		blocked.Remedy = "Set the annotation " + ApproveAnnotation + " to " + hash + " to let the plan pass once, or change " + HoldAnnotation + "."
 	case step.Behind != "":
 		blocked.Reason, blocked.Message = "Behind", step.Behind+" comes first"
 	}

@@ -131,7 +131,7 @@ var accidents = map[string]func(l *life, a int, long time.Duration){
 	},
 	"evict":  func(l *life, a int, _ time.Duration) { l.Evict(namespace, l.podName(a)) },
 	"failed": func(l *life, a int, _ time.Duration) { l.FailPod(namespace, l.podName(a)) },
-	"crash":  func(l *life, a int, _ time.Duration) { l.CrashPod(namespace, l.podName(a)) },
+	"crash":  func(l *life, a int, _ time.Duration) { l.Crash(namespace, l.podName(a), 1) },
 
 	"late": func(l *life, a int, long time.Duration) {
 		l.Cluster().Inject(fdbsim.Fault{Kind: fdbsim.FaultStatusLate, Takes: time.Duration(5+a%60) * time.Second, For: long})
@@ -181,7 +181,7 @@ var accidents = map[string]func(l *life, a int, long time.Duration){
 
 	"die":    func(l *life, a int, _ time.Duration) { l.strikes(1+a/2, a%2 == 1, false, 0) },
 	"freeze": func(l *life, a int, long time.Duration) { l.strikes(1+a, false, true, long) },
-	"turn":   func(l *life, a int, _ time.Duration) { l.turn(a % 3) },
+	"turn":   func(l *life, _ int, _ time.Duration) { l.restart(l.owner) },
 	"clock":  func(l *life, a int, _ time.Duration) { l.skew = time.Duration(a%5-2) * time.Minute },
 }
 
@@ -228,17 +228,6 @@ func (l *life) frozen(e sim.Effect, long time.Duration) {
 	l.dead = fmt.Sprintf("ended by effect %d, %s", e.Number, e)
 }
 
-// turn elects another instance, of three.
-func (l *life) turn(n int) {
-	if l.instances[0] == nil {
-		for i := range l.instances {
-			l.restart(l.owner)
-			l.instances[i] = l.operator
-		}
-	}
-	l.operator = l.instances[n]
-}
-
 // back brings the lost node back.
 func (l *life) back() {
 	if l.lost != "" {
@@ -248,7 +237,7 @@ func (l *life) back() {
 }
 
 func (l *life) podName(n int) string {
-	pods := l.pods()
+	pods := l.podList()
 	if len(pods) == 0 {
 		return ""
 	}
@@ -256,7 +245,7 @@ func (l *life) podName(n int) string {
 }
 
 func (l *life) nodeOfPod(n int) string {
-	pods := l.pods()
+	pods := l.podList()
 	if len(pods) == 0 {
 		return ""
 	}
@@ -313,7 +302,6 @@ func (s script) runs(t tester, seed uint64) {
 		c.Spec.MinimumUptimeSecondsForBounce = 60
 		c.Spec.ProcessCounts = map[v1beta2.ProcessClass]int{"stateless": 4}
 	})
-	l.limit = 40
 	l.forgiving = true
 	l.say("SCRIPT %d: %s", seed, s)
 	early := len(s) % 3 // some lives are disturbed from the beginning
@@ -375,7 +363,11 @@ type witness struct{}
 
 func (witness) Helper()             {}
 func (witness) Logf(string, ...any) {}
-func (witness) Fatal(args ...any)   { panic(ended(fmt.Sprint(args...))) }
+func (witness) Error(args ...any)   { panic(ended(fmt.Sprint(args...))) }
+func (witness) Errorf(format string, args ...any) {
+	panic(ended(fmt.Sprintf(format, args...)))
+}
+func (witness) Fatal(args ...any) { panic(ended(fmt.Sprint(args...))) }
 func (witness) Fatalf(format string, args ...any) {
 	panic(ended(fmt.Sprintf(format, args...)))
 }

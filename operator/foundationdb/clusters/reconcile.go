@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"hash/fnv"
+	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -18,9 +18,6 @@ import (
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/outcome"
 )
-
-// HoldAnnotation names links that must not act, separated by commas; * holds all.
-const HoldAnnotation = "pawl.dev/hold"
 
 // Reconcile makes one pass over a cluster. Done: it is as it should be, or gone, or skipped. Wait and
 // Later say what it waits for. Fail is left to trouble with the API server and to panics.
@@ -35,16 +32,38 @@ func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 		p.pause()
 		return outcome.Fail(p.save(ctx))
 	}
+	switch p.memory.judge(p.stored) {
+	case stale:
+		return outcome.Later(time.Second, "ReadLate", "the cluster that was read is older than the one that was stored")
+	case foreign:
+		return p.yield(ctx)
+	case current:
+	}
 	if err := p.gather(ctx); err != nil {
 		return outcome.Fail(err)
 	}
 	p.observe()
+	if err := p.approve(ctx); err != nil {
+		return outcome.Fail(err)
+	}
 	report := p.links().ReconcileAndSave(ctx, p, func(ctx context.Context, p *pass, r chain.Report) error {
 		p.conclude(r)
 		return p.save(ctx)
 	})
 	p.tell(report)
 	return report.Outcome()
+}
+
+// yield leaves a cluster alone whose status another program writes. It is told once.
+func (p *pass) yield(ctx context.Context) outcome.Outcome {
+	if !p.memory.known.told {
+		p.memory.known.told = true
+		p.blockedByPeer()
+		if err := p.save(ctx); err != nil && !errors.Is(err, fault.WriteConflict) {
+			return outcome.Fail(err)
+		}
+	}
+	return outcome.Wait(time.Minute, TwoOperators.Reason(), "%s", TwoOperators.Remedy)
 }
 
 // Plan returns what the next pass over a cluster would do, and does nothing. changed is a cluster that is
@@ -80,11 +99,19 @@ func (o *Operator) begin(ctx context.Context, ref control.Ref) (*pass, error) {
 	}
 	p := &pass{Operator: o, now: o.options.Now(), stored: c, memory: o.remember(c.UID)}
 	p.memory.tidy(p.now)
-	seed := fnv.New64a()
-	_, _ = seed.Write([]byte(string(c.UID) + c.ResourceVersion))
-	p.random = rand.New(rand.NewPCG(seed.Sum64(), uint64(c.Generation))) //nolint:gosec // ids are no secrets
 	p.prepare()
+	p.random = rand.New(rand.NewPCG(p.seed(), 0)) //nolint:gosec // ids are no secrets
 	return p, nil
+}
+
+// seed follows from the groups that there are: as long as they are the same, a plan draws the same ids.
+func (p *pass) seed() uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(p.stored.UID))
+	for _, id := range slices.Sorted(maps.Keys(p.ours)) {
+		_, _ = h.Write([]byte(id))
+	}
+	return h.Sum64()
 }
 
 // prepare fills in what follows from the object alone.
@@ -96,24 +123,6 @@ func (p *pass) prepare() {
 	p.limits.MinimumUptime = time.Duration(p.cluster.Spec.MinimumUptimeSecondsForBounce) * time.Second
 	p.problems = append(foundationdb.Validate(p.stored), foundationdb.ForbiddenInCluster(p.stored, p.options.Templates)...)
 	p.index()
-}
-
-// links is the chain of this pass.
-func (p *pass) links() chain.Chain[*pass] {
-	if len(p.problems) > 0 {
-		return refused
-	}
-	held := p.stored.Annotations[HoldAnnotation]
-	if held == "" {
-		return cluster
-	}
-	names := strings.Split(held, ",")
-	for i := range names {
-		names[i] = strings.TrimSpace(names[i])
-	}
-	return cluster.Hold(func(link string) bool {
-		return link != "UpdateStatus" && (slices.Contains(names, "*") || slices.Contains(names, link))
-	})
 }
 
 // save stores the status, if anything in it has changed.
@@ -130,6 +139,9 @@ func (p *pass) save(ctx context.Context) error {
 		return err
 	}
 	p.stored.ResourceVersion, p.stored.Status = written.ResourceVersion, *p.cluster.Status.DeepCopy()
+	if !p.memory.known.blocked {
+		p.memory.stored(written)
+	}
 	return nil
 }
 

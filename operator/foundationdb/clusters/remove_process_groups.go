@@ -220,6 +220,14 @@ func (p *pass) removing(batch []*v1beta2.ProcessGroupStatus) act {
 			}
 		},
 		Do: func(ctx context.Context, p *pass) outcome.Outcome {
+			for _, id := range ids {
+				if g := p.group(id); !g.Excluded() { // nothing of the database was ever on it: its pod does not come back
+					g.ExclusionSkipped = true
+				}
+			}
+			if out := outcome.Fail(p.save(ctx)); out.IsFail() {
+				return out
+			}
 			return each(ctx, ids, "NotDeleted", func(id v1beta2.ProcessGroupID) error { return p.removeNext(ctx, id) })
 		},
 	}
@@ -230,9 +238,10 @@ func (p *pass) removeNext(ctx context.Context, id v1beta2.ProcessGroupID) error 
 	m, g := p.member(id), p.group(id)
 	evidence := "the group is excluded, has no role, and is no coordinator"
 	if g.ExclusionSkipped {
-		evidence = "spec.processGroupsToRemoveWithoutExclusion names the group"
-	} else if g.ExclusionTimestamp == nil {
 		evidence = "the group was never in the database"
+		if slices.Contains(p.cluster.Spec.ProcessGroupsToRemoveWithoutExclusion, id) {
+			evidence = "spec.processGroupsToRemoveWithoutExclusion names the group"
+		}
 	}
 	switch {
 	case m.pod != nil:

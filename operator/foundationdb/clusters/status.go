@@ -18,6 +18,7 @@ import (
 // observe brings the status of the cluster up to what was gathered. Nothing is written yet.
 func (p *pass) observe() {
 	s := &p.cluster.Status
+	p.observeOwner()
 	p.recover()
 	p.adopt()
 	p.observeDatabase()
@@ -34,6 +35,7 @@ func (p *pass) observe() {
 	}
 	s.HasIncorrectConfigMap = p.wanted == nil || !covers(p.configMap, p.wanted)
 	s.HasIncorrectServiceConfig = p.servicesDiffer()
+	p.pods = foundationdb.WantedOf(p.cluster)
 	p.observeGroups()
 	p.count()
 }
@@ -237,7 +239,7 @@ func updateStatus(p *pass) decision {
 func concludeStatus(p *pass) decision {
 	p.count()
 	if p.reconciled() {
-		if p.memory.lock.mayBeOurs {
+		if p.memory.lockMayBeOurs {
 			return acts(outcome.Done(), act{Name: "release the lock", Do: releaseLock})
 		}
 		return decision{}

@@ -31,14 +31,12 @@ type life struct {
 	owner    string // of the instance that works now
 	dead     string // why it does not any more
 	away     time.Duration
-	limit    int // lines of a transcript; 0: 40
 
 	next      *clusters.Operator // that works once the dead one has ended
 	nested    bool               // an instance works while another one is frozen
-	instances [3]*clusters.Operator
-	lost      string        // node
-	skew      time.Duration // of the operator's clock
-	forgiving bool          // the API server may fail
+	lost      string             // node
+	skew      time.Duration      // of the operator's clock
+	forgiving bool               // the API server may fail
 }
 
 // death is what an instance panics with that dies.
@@ -58,6 +56,8 @@ func (l *life) dies(e sim.Effect, after bool) {
 type tester interface {
 	Helper()
 	Logf(format string, args ...any)
+	Error(args ...any)
+	Errorf(format string, args ...any)
 	Fatal(args ...any)
 	Fatalf(format string, args ...any)
 }
@@ -72,6 +72,12 @@ func begin(t tester, o sim.Options, change func(*v1beta2.FoundationDBCluster)) *
 	l.Before(func(sim.Effect) error {
 		if l.dead != "" { // what is dead does nothing
 			panic(death(l.dead))
+		}
+		return nil
+	})
+	l.After(func(e sim.Effect) error {
+		if e.Verb != "SaveStatus" {
+			l.say("  %s", e)
 		}
 		return nil
 	})
@@ -96,24 +102,26 @@ func (l *life) restart(owner string) {
 }
 
 func (l *life) say(format string, args ...any) {
-	l.trace = append(l.trace, l.Now().Format("15:04:05 ")+fmt.Sprintf(format, args...))
+	text := fmt.Sprintf(format, args...)
+	l.trace = append(l.trace, l.Now().Format("15:04:05 ")+text)
+	l.Cluster().Note("## %s", text)
 }
 
 // pass makes one pass and lets time go on until the next one is due.
 func (l *life) pass() outcome.Outcome {
 	l.t.Helper()
 	before, effects := l.last, l.Effects()
-	l.last = l.operator.Reconcile(context.Background(), control.Ref{Kind: clusters.Kind, Namespace: namespace, Name: l.name})
+	l.last = l.operator.Reconcile(context.Background(), l.ref())
 	l.passes++
 	if l.dead != "" {
-		l.trace = append(l.trace, l.Now().Format("15:04:05 ")+l.dead)
+		l.say("%s", l.dead)
 		l.last, l.dead = outcome.Later(l.away, "Died", "a new instance begins"), ""
 		if l.restart(l.owner); l.next != nil {
 			l.operator, l.next = l.next, nil
 		}
 	}
 	if text := l.last.String(); text != before.String() {
-		l.trace = append(l.trace, l.Now().Format("15:04:05 ")+text)
+		l.say("%s", text)
 	}
 	if v := l.Cluster().Violations(); len(v) > 0 {
 		l.fail("invariant %s", v[0])
@@ -133,6 +141,10 @@ func (l *life) pass() outcome.Outcome {
 
 // idle is longer than anything that an operator waits for.
 const idle = 150 * time.Minute
+
+func (l *life) ref() control.Ref {
+	return control.Ref{Kind: clusters.Kind, Namespace: namespace, Name: l.name}
+}
 
 // settle makes passes until the cluster is as it should be.
 func (l *life) settle(limit time.Duration) {
@@ -165,8 +177,8 @@ func (l *life) cluster() *v1beta2.FoundationDBCluster {
 	return c
 }
 
-// pods are those that are there.
-func (l *life) pods() []corev1.Pod {
+// podList are the pods that are there.
+func (l *life) podList() []corev1.Pod {
 	l.t.Helper()
 	var list corev1.PodList
 	if err := l.As("").Objects.List(context.Background(), &list, namespace, nil); err != nil {
@@ -218,4 +230,4 @@ func (l *life) fail(format string, args ...any) {
 		strings.Join(tail(l.trace, 120), "\n"), strings.Join(groups, "\n"), plan, rest, strings.Join(tail(transcript, 150), "\n"))
 }
 
-func tail(lines []string, n int) []string { return lines[max(0, len(lines)-n):] }
+func tail[T any](lines []T, n int) []T { return lines[max(0, len(lines)-n):] }

@@ -48,6 +48,7 @@ func (w *World) Inject(f Fault) *Fault {
 		w.after(f.For, w.resume)
 	}
 	w.faults = append(w.faults, &f)
+	w.database.Note("fault: %s", f.Kind)
 	return &f
 }
 

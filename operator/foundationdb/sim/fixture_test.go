@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"testing"
@@ -256,4 +257,24 @@ func (f *fixture) status() *fdb.Status {
 	s, err := f.Database().Status(f.t.Context(), f.at(), port.Long)
 	f.must(err)
 	return s
+}
+
+func (f *fixture) patch(o port.Object, patch map[string]any) {
+	f.t.Helper()
+	text, err := json.Marshal(patch)
+	f.must(err)
+	f.must(f.Objects().Patch(f.t.Context(), o, text))
+}
+
+// variables are what a pod's files are made with, as the pod says.
+func (f *fixture) variables(pod *corev1.Pod) map[string]string {
+	f.t.Helper()
+	if f.image == v1beta2.ImageTypeSplit {
+		known, err := f.Sidecars().Substitutions(f.t.Context(), pod)
+		f.must(err)
+		return known
+	}
+	var known map[string]string
+	f.must(json.Unmarshal([]byte(pod.Annotations["foundationdb.org/launcher-environment"]), &known))
+	return known
 }

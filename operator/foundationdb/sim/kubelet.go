@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +26,7 @@ type pod struct {
 	ips        []string
 	booted     bool // its containers were started
 	ended      bool // its programs have ended for good
+	over       bool // its kubelet has nothing left to do
 	failed     string
 	synced     bool // a sync is on its way
 	booting    bool // a try to start it is on its way
@@ -66,7 +68,9 @@ func (w *World) changed(before, after port.Object) {
 			p.syncIn(w.around(w.options.Times.Sync))
 		}
 	case *corev1.Node:
-		if before != nil && len(w.waiting) > 0 {
+		if before == nil {
+			w.nodeMade(after)
+		} else if len(w.waiting) > 0 {
 			w.after(0, w.reschedule)
 		}
 	default:
@@ -119,7 +123,10 @@ func (w *World) removed(o port.Object, owner string) {
 		}
 		w.tendOwners(o)
 	case *corev1.PersistentVolumeClaim:
-		w.database.By(owner, func() { w.erase(o.UID) })
+		w.database.By(owner, func() {
+			w.database.Note("claim %s is gone", nameOf(o))
+			w.erase(o.UID)
+		})
 	case *corev1.Node:
 		n := w.nodes[o.Name]
 		delete(w.nodes, o.Name)
@@ -164,6 +171,8 @@ func (w *World) boot(p *pod) {
 	if len(p.ips) == 0 {
 		p.ips = w.podIPs()
 	}
+	update(w.store, o, p.addresses)
+	o = p.object()
 	for i := range o.Spec.InitContainers {
 		if why := p.runInit(o, &o.Spec.InitContainers[i]); why != "" {
 			p.waitFor(why)
@@ -179,6 +188,7 @@ func (w *World) boot(p *pod) {
 		}
 	}
 	p.booted = true
+	w.database.Note("pod %s runs at %s", p.name, strings.Join(p.ips, ","))
 	for i := range o.Spec.Containers {
 		c := &container{p: p, name: o.Spec.Containers[i].Name, wanted: o.Spec.Containers[i].Image, since: w.metaNow()}
 		p.containers = append(p.containers, c)
@@ -252,7 +262,7 @@ func (p *pod) report() {
 // terminate ends the programs of a pod, and the pod after them. A lost node does neither.
 func (p *pod) terminate() {
 	o := p.object()
-	if p.node == "" || p.lost() || o == nil {
+	if p.over = p.node == ""; p.over || p.lost() || o == nil {
 		return
 	}
 	w := p.w
@@ -264,7 +274,8 @@ func (p *pod) terminate() {
 	w.database.By(p.owner, p.endPrograms)
 	w.after(wait, func() {
 		if o := p.object(); o != nil && !p.lost() {
-			w.store.remove(o, p.owner)
+			p.over = true
+			w.store.finalized(o, p.owner)
 		}
 	})
 }
@@ -287,6 +298,7 @@ func (p *pod) endPrograms() {
 // gone forgets a pod that is no longer stored.
 func (p *pod) gone(o *corev1.Pod) {
 	w := p.w
+	w.database.Note("pod %s is gone", p.name)
 	p.endPrograms()
 	delete(w.pods, p.uid)
 	delete(w.waiting, p.uid)
@@ -358,17 +370,9 @@ func (w *World) Evict(namespace, pod string) {
 func (w *World) FailPod(namespace, pod string) {
 	if p := w.pod(namespace, pod); p != nil && p.booted {
 		p.failed = "Evicted"
+		w.database.Note("pod %s fails", p.name)
 		p.endPrograms()
 		p.report()
-	}
-}
-
-// CrashPod ends the servers of a pod; its launcher starts them again.
-func (w *World) CrashPod(namespace, pod string) {
-	if p := w.pod(namespace, pod); p != nil {
-		for _, n := range slices.Sorted(maps.Keys(p.servers)) {
-			w.database.Crash(p.servers[n].name)
-		}
 	}
 }
 

@@ -214,7 +214,16 @@ func (l *launcher) start(n int) {
 		l.c.p.w.after(l.c.p.w.options.Times.Restart, again)
 		return
 	}
-	l.c.p.run(n, words, l.active.version, again)
+	l.c.p.run(n, words, l.active.version, squared, again)
+}
+
+// squared is the delay of a launcher: the square of the number of crashes in seconds, at most 60, and it is forgotten
+// once a server has run for 5 min.
+func squared(crashes int, ran time.Duration) (delay time.Duration, counted int) {
+	if ran > 5*time.Minute {
+		crashes = 0
+	}
+	return min(time.Duration(crashes*crashes)*time.Second, time.Minute), crashes + 1
 }
 
 // annotate writes what the launcher does into the annotations of its pod.

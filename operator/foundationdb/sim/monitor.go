@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl/fdb"
 )
@@ -13,6 +14,7 @@ import (
 type monitor struct {
 	c        *container
 	sections map[int][]string // the command of each server, as it is started the next time
+	wait     time.Duration    // its restart_delay
 }
 
 // reload reads fdbmonitor.conf: what is new is started, and what runs keeps its arguments until it ends, also if
@@ -32,9 +34,9 @@ func (m *monitor) reload() {
 	if !there {
 		return
 	}
-	sections, kill := parseConf(text)
-	before := m.sections
-	m.sections = sections
+	conf := parseConf(text)
+	before, sections, kill := m.sections, conf.commands, conf.kill
+	m.sections, m.wait = sections, conf.wait
 	for n := range before {
 		if kill && !slices.Equal(before[n], sections[n]) && m.c.p.servers[n] != nil {
 			m.c.p.stop(n)
@@ -71,7 +73,16 @@ func (m *monitor) start(n int) {
 		}
 		version = v
 	}
-	m.c.p.run(n, words, version, func() { m.start(n) })
+	m.c.p.run(n, words, version, m.delay, func() { m.start(n) })
+}
+
+// delay is that of fdbmonitor with only a restart_delay: the first crash waits for nothing, one within the restart
+// delay of its start waits for it.
+func (m *monitor) delay(crashes int, ran time.Duration) (delay time.Duration, counted int) {
+	if crashes == 0 || ran >= m.wait {
+		return 0, 1
+	}
+	return m.wait, crashes + 1
 }
 
 // monitorOnly are the parameters that fdbmonitor keeps for itself.
@@ -80,9 +91,16 @@ var monitorOnly = []string{
 	"disable_lifecycle_logging", "delete_envvars", "kill_on_configuration_change",
 }
 
+// conf is what stands in fdbmonitor.conf.
+type conf struct {
+	commands map[int][]string
+	kill     bool          // what runs is ended when its section changes
+	wait     time.Duration // before the next start
+}
+
 // parseConf reads fdbmonitor.conf. The arguments of a server are in the order of their names, and what a section
-// does not say stands in [fdbserver] or [general].
-func parseConf(text string) (commands map[int][]string, kill bool) {
+// does not say stands in [fdbserver]. A file without a restart_delay starts nothing.
+func parseConf(text string) conf {
 	sections := map[string]map[string]string{}
 	section := ""
 	for line := range strings.SplitSeq(text, "\n") {
@@ -101,8 +119,13 @@ func parseConf(text string) (commands map[int][]string, kill bool) {
 			}
 		}
 	}
-	kill = sections["general"]["kill_on_configuration_change"] != "false"
-	commands = map[int][]string{}
+	kill, given := sections["general"]["kill_on_configuration_change"]
+	c := conf{commands: map[int][]string{}, kill: !given || kill == "true"}
+	seconds, err := strconv.Atoi(sections["general"]["restart_delay"])
+	if err != nil {
+		return c
+	}
+	c.wait = time.Duration(seconds) * time.Second
 	for section, values := range sections {
 		id, isServer := strings.CutPrefix(section, "fdbserver.")
 		n, err := strconv.Atoi(id)
@@ -129,7 +152,7 @@ func parseConf(text string) (commands map[int][]string, kill bool) {
 		for _, key := range keys {
 			words = append(words, "--"+key+"="+strings.ReplaceAll(merged[key], "$ID", id))
 		}
-		commands[n] = words
+		c.commands[n] = words
 	}
-	return commands, kill
+	return c
 }

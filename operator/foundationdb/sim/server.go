@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,6 +21,21 @@ type server struct {
 	name   string
 	folder string
 	again  func() // has its launcher start it again
+
+	started time.Time
+	crashes int // one soon after the other
+	backoff backoff
+}
+
+// backoff is how long a server that crashed waits for its next start: it is told how often it has crashed, one soon
+// after the other, and how long it has run, and it counts.
+type backoff func(crashes int, ran time.Duration) (delay time.Duration, counted int)
+
+// Crash ends a server of a pod as an error does: it starts again after the delay of its launcher, which grows.
+func (w *World) Crash(namespace, pod string, number int) {
+	w.crashing = true
+	defer func() { w.crashing = false }()
+	w.database.Crash(ServerName(namespace, pod, number))
 }
 
 // ServerName returns the name that the database knows a server of a pod by, the first being number 1.
@@ -33,11 +49,32 @@ func (w *World) exits(ended string) {
 	if s == nil {
 		return
 	}
-	w.after(w.options.Times.Restart, func() {
+	wait := w.options.Times.Restart
+	if w.crashing {
+		var delay time.Duration
+		delay, s.crashes = s.backoff(s.crashes, w.Now().Sub(s.started))
+		wait += delay
+	}
+	w.after(wait, func() {
 		if w.servers[ended] == s && !s.p.ended {
 			s.again()
 		}
 	})
+}
+
+// resolves tells whether a name leads to the pod of a server, as the DNS of Kubernetes answers for pods with a host
+// name and a headless service, whatever the domain of the cluster is.
+func (w *World) resolves(named, host string) bool {
+	s := w.servers[named]
+	if s == nil {
+		return false
+	}
+	o := s.p.object()
+	if o == nil || o.Spec.Hostname == "" || o.Spec.Subdomain == "" {
+		return false
+	}
+	return strings.HasPrefix(host, o.Spec.Hostname+"."+o.Spec.Subdomain+"."+o.Namespace+".svc.") &&
+		get[*corev1.Service](w.store, name{o.Namespace, o.Spec.Subdomain}) != nil
 }
 
 // stop ends a server of a pod for good.
@@ -49,7 +86,7 @@ func (p *pod) stop(number int) {
 }
 
 // run starts fdbserver with the words of a command. One that cannot start is tried again.
-func (p *pod) run(number int, words []string, version fdb.Version, again func()) {
+func (p *pod) run(number int, words []string, version fdb.Version, backoff backoff, again func()) {
 	w := p.w
 	o := p.object()
 	if o == nil || p.ended {
@@ -64,7 +101,10 @@ func (p *pod) run(number int, words []string, version fdb.Version, again func())
 		w.folders[volume] = map[string]bool{}
 	}
 	w.folders[volume][made.Folder] = true
-	s := &server{p: p, number: number, name: made.Name, folder: made.Folder, again: again}
+	s := &server{p: p, number: number, name: made.Name, folder: made.Folder, again: again, started: w.Now(), backoff: backoff}
+	if old := p.servers[number]; old != nil {
+		s.crashes = old.crashes
+	}
 	p.servers[number] = s
 	w.servers[s.name] = s
 	w.database.Start(made)

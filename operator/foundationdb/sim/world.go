@@ -118,9 +118,11 @@ type World struct {
 	deleters  map[types.UID]string          // on whose behalf claims are deleted
 	backing   map[types.UID]*pod            // pods of backup agents
 	agents    int
+	machines  int // nodes that were made
 	addresses int // that were given to pods
 	services  int // IPs that were given to services
 	known     fdb.Connection
+	crashing  bool // what ends now ends by an error
 	stale     bool // a data folder may have an older connection than known
 }
 
@@ -141,9 +143,10 @@ func New(o Options) *World {
 		servers: map[string]*server{}, mounters: map[name]map[types.UID]*pod{}, claimants: map[name]map[types.UID]bool{},
 		folders: map[types.UID]map[string]bool{}, waiting: map[types.UID]*pod{}, backing: map[types.UID]*pod{}, binding: map[types.UID]bool{}, deleters: map[types.UID]string{},
 	}
-	w.hooks.calls = map[Call]int{}
+	w.hooks.calls, w.hooks.dead = map[Call]int{}, map[string]bool{}
 	o.Database.Seed = o.Seed
 	o.Database.Exits = w.exits
+	o.Database.Resolves = w.resolves
 	w.database = fdbsim.New(o.Database)
 	w.store = newStore(w)
 	for n := range o.Nodes {
@@ -162,6 +165,16 @@ func (w *World) Now() time.Time { return w.database.Now() }
 // Advance lets time pass: everything that is due until then happens, in order.
 func (w *World) Advance(d time.Duration) { w.database.Advance(d) }
 
+// Until lets time pass until something is so, a second at a time and at most for a while. It reports whether it is.
+func (w *World) Until(atMost time.Duration, so func() bool) bool {
+	for end := w.Now().Add(atMost); !so(); w.Advance(time.Second) {
+		if !w.Now().Before(end) {
+			return false
+		}
+	}
+	return true
+}
+
 // As returns the ports for an instance of the operator. The empty owner is a person: what it does is an accident,
 // and no hook is called.
 func (w *World) As(owner string) Instance {
@@ -176,6 +189,9 @@ func (w *World) Database() port.Database { return w.As(Operator).Database }
 
 // Sidecars returns the sidecars as the instance Operator sees them.
 func (w *World) Sidecars() port.Sidecars { return w.As(Operator).Sidecars }
+
+// Transcript returns what has happened, in Kubernetes and in the database, a line an event, for people.
+func (w *World) Transcript() []string { return w.database.Transcript() }
 
 // after has something happen after some time.
 func (w *World) after(d time.Duration, do func()) { w.database.After(d, do) }

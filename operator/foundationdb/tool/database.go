@@ -148,7 +148,8 @@ func (d *Database) Status(ctx context.Context, at port.Endpoint, limit port.Limi
 }
 
 // Run implements port.Database. The URL of a call may hold a secret: the tool gets it by a file. A call
-// that cannot be started is Refused, with FdbToolsMissing, CommandRefused, TimedOut or ToolFailed.
+// that cannot be started is Refused, with FdbToolsMissing, CommandRefused, ToolEnded, TimedOut or
+// ToolFailed.
 func (d *Database) Run(ctx context.Context, at port.Endpoint, call fdb.Call) port.Answer {
 	if call.Command == fdb.CommandTransaction {
 		return port.Answer{Result: fdb.Result{Outcome: fdb.Refused, Reason: fdb.CommandRefused, Text: "a transaction is run by Transact"}}
@@ -169,9 +170,17 @@ func refused(err error) fdb.Result {
 	case errors.Is(err, fdb.WordInvalid):
 		r.Reason = fdb.CommandRefused
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		r.Reason = fdb.TimedOut
+		r.Reason = endReason(err)
 	}
 	return r
+}
+
+// endReason is why a process was ended: at its deadline, or because nobody wants its answer any more.
+func endReason(cause error) fdb.Reason {
+	if errors.Is(cause, context.DeadlineExceeded) {
+		return fdb.TimedOut
+	}
+	return fdb.ToolEnded
 }
 
 // printed is what a process left.
@@ -222,7 +231,7 @@ func (d *Database) judge(call fdb.Call, v fdb.Version, p printed) fdb.Result {
 	d.tellUnread(v)
 	r := fdb.Judge(call, v, p.exit, string(p.stdout), string(p.stderr))
 	if p.cause != nil && r.Reason == fdb.ToolEnded {
-		r.Reason, r.Text = fdb.TimedOut, p.cause.Error()
+		r.Reason, r.Text = endReason(p.cause), p.cause.Error()
 	}
 	return r
 }
@@ -288,6 +297,9 @@ func (d *Database) begin(ctx context.Context, at port.Endpoint, call fdb.Call) (
 		return j, fmt.Errorf("it waited for one of %d tools to end: %w", d.options.Processes, context.Cause(caller))
 	}
 	j.release = append(j.release, func() { <-d.slots })
+	if d.closing.Err() != nil { // the slot is free because Close has ended another tool
+		return j, errClosed
+	}
 	if err := j.makeFolder(credentials); err != nil {
 		return j, err
 	}

@@ -3,6 +3,7 @@ package tool
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/gob"
 	"encoding/json"
 	"fmt"
@@ -35,18 +36,20 @@ func TestMain(m *testing.M) {
 type play struct {
 	Record string // the file to which it adds a record of itself
 
-	IgnoreSignals bool
-	Grandchild    bool           // starts another process of its group, which hangs and keeps the output open
-	Rewrite       string         // the new content of its cluster file
-	Stdout        string         //
-	StdoutFile    string         // a file with more of it
-	Stderr        string         //
-	Endless       string         // "stdout" or "stderr": prints there without end
-	Session       *session       // is an interactive fdbcli
-	Signal        syscall.Signal // ends itself with it
-	Hang          bool           // until it is ended
-	Await         string         // a file that must be there before it ends
-	Exit          int            //
+	Operate, Tools string // is an operator that runs a tool of this folder, which performs the play in a file
+	IgnoreSignals  bool
+	Grandchild     bool           // starts another process of its group, which hangs and keeps the output open
+	Rewrite        string         // the new content of its cluster file
+	Stdout         string         //
+	StdoutFile     string         // a file with more of it
+	Stderr         string         //
+	Endless        string         // "stdout" or "stderr": prints there without end
+	Session        *session       // is an interactive fdbcli
+	World          string         // the socket of a sharedWorld: is one of its tools
+	Signal         syscall.Signal // ends itself with it
+	Hang           bool           // until it is ended
+	Await          string         // a file that must be there before it ends
+	Exit           int            //
 }
 
 // record is what a fake tool was given.
@@ -73,6 +76,11 @@ func (p play) perform() {
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		must(cmd.Start())
 	}
+	if p.Operate != "" {
+		d, err := New(Options{Folder: p.Operate, TempDir: os.Getenv("HOME"), Environment: []string{"PAWL_PLAY=" + p.Tools}})
+		must(err)
+		d.Run(context.Background(), endpoint(), fdb.MaintenanceOff())
+	}
 	if p.Rewrite != "" {
 		must(os.WriteFile(argument("-C"), []byte("# DO NOT EDIT!\n"+p.Rewrite+"\n"), 0o600))
 	}
@@ -89,6 +97,9 @@ func (p play) perform() {
 	}
 	if p.Session != nil {
 		p.Session.perform()
+	}
+	if p.World != "" {
+		askWorld(p.World)
 	}
 	if p.Signal != 0 {
 		must(syscall.Kill(os.Getpid(), p.Signal))
@@ -167,10 +178,7 @@ type session struct {
 }
 
 func (s *session) perform() {
-	if _, terminal := isTerminal(os.Stdin); !terminal || os.Getenv("TERM") != "dumb" || os.Getenv("HOME") == "" {
-		fmt.Fprintln(os.Stderr, "fake tool: this fdbcli would print no prompt")
-		os.Exit(71)
-	}
+	mustPrompt()
 	w := newWorld()
 	for key, value := range s.Keys {
 		w.set(key, value)
@@ -204,6 +212,15 @@ func (s *session) perform() {
 	}
 	out.Flush()
 	s.save(w)
+}
+
+// mustPrompt fails where a real fdbcli would not print fdb.Prompt and nothing else.
+func mustPrompt() {
+	stdin, err := os.Readlink("/proc/self/fd/0")
+	must(err)
+	if !strings.HasPrefix(stdin, "/dev/pts/") || os.Getenv("TERM") != "dumb" || os.Getenv("HOME") == "" {
+		must(fmt.Errorf("it would print no prompt, with standard input from %s", stdin))
+	}
 }
 
 // answer lets time pass until the session waits for a line or has ended.
@@ -301,7 +318,7 @@ func newStage(t *testing.T, p play, o Options) *stage {
 		t.Fatal(err)
 	}
 	o.Folder, o.TempDir = s.folder, t.TempDir()
-	o.Environment = append(o.Environment, "PAWL_PLAY="+file)
+	o.Environment = append(o.Environment, "PAWL_PLAY="+file, "GORACE=atexit_sleep_ms=0")
 	if s.Database, err = New(o); err != nil {
 		t.Fatal(err)
 	}

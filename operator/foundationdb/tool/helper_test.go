@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/fdb/sim"
@@ -136,7 +135,6 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func isTerminal(f *os.File) (*unix.Termios, bool) {
-	modes, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return modes, err == nil
+func commandIn(dir, program string, argv ...string) *exec.Cmd {
+	return &exec.Cmd{Path: program, Args: append([]string{program}, argv...), Dir: dir, Env: []string{"HOME=" + dir}}
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,6 +47,7 @@ func TestTransactions(t *testing.T) {
 		session *session
 		options Options
 		play    play
+		ends    bool // the caller ends it, once it hangs
 		result  fdb.Result
 		decided int               // how often
 		after   map[string]string // nil: not looked at
@@ -59,10 +62,10 @@ func TestTransactions(t *testing.T) {
 		"unknown, committed":              {session: commit(session{Unfold: &sim.Fault{Kind: sim.FaultCommitUnknown}}), result: fdb.Result{Reason: fdb.CommitUnknown, Text: "ERROR: Transaction may or may not have committed (1021)"}, decided: 1, after: taken},
 		"it ends before the commit":       {session: &session{Before: "begin", Ends: true, Warns: "Aborted\n"}, result: fdb.Result{Outcome: fdb.Refused, Reason: fdb.ToolEnded, Text: "Aborted"}, after: none},
 		"it ends at the commit":           {session: commit(session{Ends: true}), result: fdb.Result{Reason: fdb.CommitUnknown}, decided: 1, after: none},
-		"it hangs before the commit":      {session: &session{Before: "begin", Half: "Transaction sta"}, options: quick, result: fdb.Result{Outcome: fdb.Refused, Reason: fdb.TimedOut, Text: "fdbcli was ended after 3s: context deadline exceeded"}, after: none},
-		"it hangs at the commit":          {session: commit(session{Half: "Commit"}), options: quick, result: fdb.Result{Reason: fdb.CommitUnknown, Text: "fdbcli was ended after 3s: context deadline exceeded"}, decided: 1, after: none},
-		"it commits and hangs":            {session: commit(session{Drops: true}), options: quick, result: fdb.Result{Reason: fdb.CommitUnknown, Text: "fdbcli was ended after 3s: context deadline exceeded"}, decided: 1},
-		"a prompt that begins no line":    {session: commit(session{Half: "Committed (5)fdb> "}), options: quick, result: fdb.Result{Reason: fdb.CommitUnknown, Text: "fdbcli was ended after 3s: context deadline exceeded"}, decided: 1, after: none},
+		"it hangs before the commit":      {session: &session{Before: "begin", Half: "Transaction sta"}, ends: true, result: fdb.Result{Outcome: fdb.Refused, Reason: fdb.ToolEnded, Text: "nobody waits any more"}, after: none},
+		"it hangs at the commit":          {session: commit(session{Half: "Commit"}), ends: true, result: fdb.Result{Reason: fdb.CommitUnknown, Text: "nobody waits any more"}, decided: 1, after: none},
+		"it commits and hangs":            {session: commit(session{Drops: true}), ends: true, result: fdb.Result{Reason: fdb.CommitUnknown, Text: "nobody waits any more"}, decided: 1},
+		"a prompt that begins no line":    {session: commit(session{Half: "Committed (5)fdb> "}), ends: true, result: fdb.Result{Reason: fdb.CommitUnknown, Text: "nobody waits any more"}, decided: 1, after: none},
 		"an unknown answer before":        {session: &session{Before: "begin", Lines: "Transaction begun\n"}, result: fdb.Result{Outcome: fdb.Refused, Reason: fdb.TransactionFailed, Text: "Transaction begun"}, after: none},
 		"an unknown answer to the commit": {session: commit(session{Lines: "Done\n"}), result: fdb.Result{Reason: fdb.CommitUnknown, Text: "Done"}, decided: 1, after: none},
 		"half a line, then the prompt":    {session: commit(session{Lines: "Comm\n"}), result: fdb.Result{Reason: fdb.CommitUnknown, Text: "Comm"}, decided: 1, after: none},
@@ -85,7 +88,17 @@ func TestTransactions(t *testing.T) {
 			s := newStage(t, p, c.options)
 			var seen []fdb.Values
 			read, decide := take(&seen)
-			got := s.Transact(t.Context(), endpoint(), read, decide)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			var watched sync.WaitGroup
+			if c.ends {
+				watched.Go(func() {
+					eventually(t, "it hangs", func() bool { _, err := os.Stat(after); return err == nil })
+					cancel(errors.New("nobody waits any more"))
+				})
+			}
+			got := s.Transact(ctx, endpoint(), read, decide)
+			watched.Wait()
+			cancel(nil)
 			if c.play.Endless != "" && got.Text != "" {
 				got.Text = ""
 			}
@@ -106,10 +119,6 @@ func TestTransactions(t *testing.T) {
 		})
 	}
 }
-
-// quick are options with which a transaction is ended after three seconds: its model needs some time to be
-// built.
-var quick = Options{Timeout: 1500 * ms}
 
 func left(t *testing.T, file string) (keys map[string]string) {
 	t.Helper()
@@ -179,10 +188,10 @@ func TestACallerEndsATransaction(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	got := s.Transact(ctx, endpoint(), []fdb.Range{keys.DenyList()}, func(fdb.Values) ([]fdb.Write, error) {
-		cancel() // the process is ended before it is told to write
+		cancel() // the process is not told to write
 		return []fdb.Write{fdb.Set(global, []byte(ours))}, nil
 	})
-	if got.Outcome == fdb.Ok || got.Text != context.Canceled.Error() {
+	if want := (fdb.Result{Outcome: fdb.Refused, Reason: fdb.ToolEnded, Text: context.Canceled.Error()}); got != want {
 		t.Errorf("it is %s", got)
 	}
 	noneLeft(t, s)

@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/kube/controller"
 	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
 	"github.com/pawl-dev/pawl/operator/application"
+	fdbkube "github.com/pawl-dev/pawl/operator/foundationdb/kube"
 	"github.com/pawl-dev/pawl/operator/rollout"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
 	"github.com/pawl-dev/pawl/telemetry"
@@ -53,6 +54,7 @@ type Options struct {
 	// HTTPAllow are addresses beside the public ones that webhooks, metrics and http steps may reach.
 	HTTPAllow     []string
 	SharedStorage SharedStorage
+	FoundationDB  fdbkube.Options
 }
 
 // Process holds the controllers, and the engine of the leader.
@@ -60,6 +62,7 @@ type Process struct {
 	Manager *controller.Manager
 	store   *kuberuns.Store
 	engine  *workflow.Engine
+	closers []func() error
 }
 
 // opening is how long the store of runs may take to be opened.
@@ -70,7 +73,7 @@ const opening = 30 * time.Second
 func New(ctx context.Context, o Options) (*Process, error) {
 	scheme, err := kube.Scheme()
 	if err == nil {
-		err = rollout.AddToScheme(scheme)
+		err = errors.Join(rollout.AddToScheme(scheme), fdbkube.AddToScheme(scheme))
 	}
 	if err != nil {
 		return nil, err
@@ -100,7 +103,11 @@ func New(ctx context.Context, o Options) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{Manager: m}
+	databases, err := newDatabaseOperator(m, o)
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{Manager: m, closers: []func() error{databases.tools.Close}}
 	if p.store, err = openStore(ctx, m, o); err != nil {
 		return nil, err
 	}
@@ -120,7 +127,7 @@ func New(ctx context.Context, o Options) (*Process, error) {
 		Stats: func() map[string]float64 { return map[string]float64{"requests": float64(p.store.Requests())} },
 	})
 	err = errors.Join(
-		serve(m, append(storage.parts(p.engine, o.Workers), part{"rollout", rollouts.Setup}, part{"application", applications.Setup}), o.Operators),
+		serve(m, append(storage.parts(p.engine, o.Workers), part{"rollout", rollouts.Setup}, part{"application", applications.Setup}, part{"foundationdb", databases.setup(o.Log)}), o.Operators),
 		m.Add(leaderRunnable{p.engine.Serve}),
 		m.Add(leaderRunnable{func(ctx context.Context) error { return p.store.ServeRequests(ctx, p.engine) }}),
 	)
@@ -146,7 +153,11 @@ func newRolloutOperator(m *controller.Manager, o Options, hooks *hookFlows) (*ro
 
 // Run serves until the context ends.
 func (p *Process) Run(ctx context.Context) error {
-	return errors.Join(p.Manager.Start(ctx), p.store.Close())
+	err := errors.Join(p.Manager.Start(ctx), p.store.Close())
+	for _, closes := range p.closers {
+		err = errors.Join(err, closes())
+	}
+	return err
 }
 
 func openStore(ctx context.Context, m *controller.Manager, o Options) (*kuberuns.Store, error) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/operator/application"
+	fdbkube "github.com/pawl-dev/pawl/operator/foundationdb/kube"
 	"github.com/pawl-dev/pawl/operator/rollout"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
 )
@@ -25,6 +26,7 @@ var operators = []operator{
 	{"sharedstorage", kube.ClusterKind, "SharedStorageClusters: PostgreSQL of one writer and any number of readers"},
 	{"rollout", rollout.GroupVersionKind, "Rollouts: StatefulSets and Deployments, changed in batches"},
 	{"application", application.GroupVersionKind, "Applications: workloads with revisions, changed by their Rollout"},
+	{"foundationdb", fdbkube.ClusterKind, "FoundationDBClusters, FoundationDBBackups and FoundationDBRestores"},
 	{"mpd", kube.MPDClusterKind, "MPDClusters: the kind of PolarDB Stack"},
 }
 

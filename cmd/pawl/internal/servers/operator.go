@@ -75,6 +75,7 @@ Outside of a pod it uses $KUBECONFIG or ~/.kube/config.`,
 	f.StringVar(&o.SharedStorage.StorageClass, "storage-class", "", "`class` of new claims (default: the default one)")
 	f.DurationVar(&o.SharedStorage.WriterLease, "writer-lease", 10*time.Second, "how long a writer may write without renewing its lease")
 	f.DurationVar(&o.SharedStorage.FailoverAfter, "failover-after", 5*time.Second, "how long a writer must be silent until its cluster manager fails over")
+	o.FoundationDB.AddFlags(f)
 	f.IntVar(&o.Attempts, "attempts", sharedstorage.Attempts, "attempts of steps at once")
 	f.IntVar(&o.Workers, "workers", controller.DefaultWorkers, "objects worked on at once")
 	f.DurationVar(&o.Drain, "drain", 25*time.Second, "what open attempts get when the operator is stopped")

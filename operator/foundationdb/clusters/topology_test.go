@@ -1,0 +1,267 @@
+package clusters_test
+
+import (
+	"cmp"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pawl-dev/pawl/fdb"
+	fdbsim "github.com/pawl-dev/pawl/fdb/sim"
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb/sim"
+)
+
+// shared are the options of a world in which several instances act on one database.
+func shared(nodes, zones int) sim.Options {
+	return sim.Options{Nodes: nodes, Zones: zones, Database: fdbsim.Options{Rules: fdbsim.Rules{Locks: true}}}
+}
+
+// TestThreeDataHallByNodeLabels: one object over the zones of a Kubernetes cluster; the launcher reads the hall
+// from the labels of its node.
+func TestThreeDataHallByNodeLabels(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, sim.Options{Nodes: 36, Zones: 3})
+	u := f.add(example(t, "three-data-hall.yaml")[0])
+	f.settle(time.Hour)
+	f.writes()
+	f.spread(fdb.DataHallLocality, 9, 3)
+	f.settled()
+	f.costs("grow", 0, time.Hour, func() { f.edit(`{"spec":{"databaseConfiguration":{"storage":12}}}`) })
+	u.has("storage", 12)
+	f.costs("knob", 1, time.Hour, func() {
+		f.edit(`{"spec":{"processes":{"general":{"customParameters":["knob_disable_posix_kernel_aio=1","locality_data_hall=$NODE_LABEL_TOPOLOGY_KUBERNETES_IO_ZONE","knob_max_trace_lines=1000000"]}}}}`)
+	})
+	f.spread(fdb.DataHallLocality, 9, 3)
+	f.kept()
+}
+
+// TestKubernetesClusters: one database over three Kubernetes clusters, each a fault domain.
+func TestKubernetesClusters(t *testing.T) {
+	t.Parallel()
+	f := kubernetesClusters(t, shared(24, 3), nil)
+	f.spread(fdb.ZoneLocality, 3, 1)
+	f.settled()
+	f.costs("grow", 0, time.Hour, func() { f.edit(`{"spec":{"databaseConfiguration":{"storage":6}}}`) })
+	for _, u := range f.units {
+		u.has("storage", 2)
+	}
+	f.costs("knob", 3, 2*time.Hour, func() { f.edit(knob) })
+	f.upgraded("7.4.6", 4)
+	f.kept()
+}
+
+// knob is a merge patch that adds a knob for all servers.
+const knob = `{"spec":{"processes":{"general":{"customParameters":["knob_max_trace_lines=1000000"]}}}}`
+
+// upgraded checks that an incompatible upgrade of all objects restarts the database once: with one kill, and one
+// recovery between two client acknowledgements. The pods are made anew afterwards, zone by zone.
+func (f *fleet) upgraded(version string, recoveries int) {
+	f.t.Helper()
+	kills, before := f.kills, f.Cluster().CausedRecoveries()
+	f.costs("upgrade", recoveries, 12*time.Hour, func() {
+		f.edit(`{"spec":{"version":"` + version + `"}}`)
+		for until := f.Now().Add(2 * time.Hour); f.kills == kills; f.step() {
+			if f.Now().After(until) {
+				f.fail("no restart")
+			}
+		}
+		f.goOn(time.Minute)
+		if n := f.Cluster().CausedRecoveries() - before; n != 1 {
+			f.fail("%d recoveries at the restart", n)
+		}
+		for _, p := range f.units[0].status().Cluster.Processes {
+			if p.Version != version {
+				f.fail("%s runs %s after the restart", p.Locality[fdb.InstanceLocality], p.Version)
+			}
+		}
+	})
+	if f.kills != kills+1 {
+		f.fail("%d kills", f.kills-kills)
+	}
+	f.runs(version)
+}
+
+// join adds an object once the first one has made the database.
+func (f *fleet) join(c *v1beta2.FoundationDBCluster) *unit {
+	f.t.Helper()
+	c.Spec.SeedConnectionString = f.units[0].object().Status.ConnectionString
+	if c.Spec.SeedConnectionString == "" {
+		f.fail("the first object has no connection string")
+	}
+	return f.add(c)
+}
+
+// halls are objects that make one database, each of them a data hall in a zone of its own.
+func halls() []*v1beta2.FoundationDBCluster {
+	var made []*v1beta2.FoundationDBCluster
+	for n, hall := range []string{"a", "b", "c"} {
+		c := &v1beta2.FoundationDBCluster{}
+		c.Namespace, c.Name = namespace, "ledger-"+hall
+		c.Spec.Version = "7.3.69"
+		c.Spec.ProcessGroupIDPrefix, c.Spec.DataHall = hall, hall
+		c.Spec.DatabaseConfiguration.RedundancyMode = "three_data_hall"
+		c.Spec.ProcessCounts = map[v1beta2.ProcessClass]int{"storage": 3, "log": 4, "stateless": 3}
+		c.Spec.Processes = map[v1beta2.ProcessClass]v1beta2.ProcessSettings{"general": {PodTemplate: &corev1.PodTemplateSpec{
+			Spec: corev1.PodSpec{NodeSelector: map[string]string{"topology.kubernetes.io/zone": "zone-" + strconv.Itoa(n+1)}},
+		}}}
+		made = append(made, c)
+	}
+	return made
+}
+
+// TestThreeDataHallsAsObjects: three objects, one a data hall; a hall is lost and comes back.
+func TestThreeDataHallsAsObjects(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, shared(36, 3))
+	objects := halls()
+	f.add(objects[0])
+	f.goOn(3 * time.Minute)
+	f.join(objects[1])
+	f.join(objects[2])
+	f.settle(2 * time.Hour)
+	f.writes()
+	f.spread(fdb.DataHallLocality, 9, 3)
+	f.settled()
+	f.costs("grow", 0, time.Hour, func() { f.edit(`{"spec":{"processCounts":{"storage":4}}}`) })
+	f.costs("knob", 3, 2*time.Hour, func() { f.edit(knob) })
+	f.costs("a hall is lost and comes back", 0, 4*time.Hour, func() {
+		for _, node := range f.nodesOf(f.units[2]) {
+			f.LoseNode(node)
+		}
+		f.goOn(20 * time.Minute)
+		if !f.Cluster().Available() {
+			f.fail("not available without a hall")
+		}
+		for _, node := range f.nodesOf(f.units[2]) {
+			f.ReturnNode(node)
+		}
+	})
+	f.upgraded("7.4.6", 4)
+	f.spread(fdb.DataHallLocality, 9, 3)
+	f.kept()
+}
+
+// nodesOf are the nodes on which the pods of an object run.
+func (f *fleet) nodesOf(u *unit) []string {
+	var nodes []string
+	for _, g := range u.object().Status.ProcessGroups {
+		if g.FaultDomain != "" && !slices.Contains(nodes, g.FaultDomain) {
+			nodes = append(nodes, g.FaultDomain)
+		}
+	}
+	return nodes
+}
+
+// regions are the objects of a database over two regions, made from the example: main data centers dc1 and dc3,
+// satellites dc2 and dc4, each on nodes of its own.
+func regions(t testing.TB) []*v1beta2.FoundationDBCluster {
+	t.Helper()
+	first := example(t, "regions.yaml")[0]
+	first.Spec.StorageServersPerPod = 1
+	var made []*v1beta2.FoundationDBCluster
+	for n := 1; n <= 4; n++ {
+		c := first.DeepCopy()
+		dc := "dc" + strconv.Itoa(n)
+		c.Name = "billing-" + dc
+		c.Spec.ProcessGroupIDPrefix, c.Spec.DataCenter = dc, dc
+		settings := c.Spec.Processes["general"]
+		settings.PodTemplate.Spec.NodeSelector = map[string]string{"topology.kubernetes.io/zone": "zone-" + strconv.Itoa(n)}
+		made = append(made, c)
+	}
+	return made
+}
+
+// stages checks the regions of the configurations that were asked for since a number of them: usable_regions, and
+// each main data center with its priority.
+func (f *fleet) stages(since int, want ...string) {
+	f.t.Helper()
+	var have []string
+	for _, text := range f.configures[since:] {
+		usable := regexp.MustCompile(`usable_regions=\d`).FindString(text)
+		for _, m := range regexp.MustCompile(`"id":"(dc[13])"(?:,"priority":(-?\d))?}`).FindAllStringSubmatch(strings.ReplaceAll(text, `\`, ""), -1) {
+			usable += " " + m[1] + ":" + cmp.Or(m[2], "0")
+		}
+		have = append(have, strings.TrimPrefix(usable, "usable_regions="))
+	}
+	if !slices.Equal(have, want) {
+		f.fail("the stages were %q, expected %q: %s", have, want, f.configures[since:])
+	}
+}
+
+// TestRegions: two regions with satellites, created in stages from one, failed over, and shrunk to one.
+func TestRegions(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, shared(48, 4))
+	objects := regions(t)
+	both := objects[0].Spec.DatabaseConfiguration.DeepCopy()
+	first := &objects[0].Spec.DatabaseConfiguration
+	first.UsableRegions = 1
+	first.Regions = []v1beta2.Region{{Datacenters: []v1beta2.Datacenter{{ID: "dc1", Priority: 1}}}}
+	f.add(objects[0])
+	f.settle(time.Hour)
+	f.writes()
+	f.stages(0, "1 dc1:1")
+	f.costs("two regions", 4, 4*time.Hour, func() {
+		f.edit(configuration(both))
+		for _, c := range objects[1:] {
+			f.join(c)
+		}
+	})
+	f.stages(1, "1 dc1:1 dc3:-1", "2 dc1:1 dc3:-1", "2 dc1:1 dc3:0")
+	f.spread(fdb.DatacenterLocality, 9, 3)
+	for n, counts := range []map[v1beta2.ProcessClass]int{{"storage": 5, "log": 5}, {"storage": 0, "log": 4}, {"storage": 5, "log": 5}, {"storage": 0, "log": 4}} {
+		for class, count := range counts {
+			f.units[n].has(class, count)
+		}
+	}
+	dc1, dc2, dc3, dc4 := f.units[0], f.units[1], f.units[2], f.units[3]
+	f.costs("grow", 0, 4*time.Hour, func() { f.edit(`{"spec":{"databaseConfiguration":{"storage":7}}}`) })
+	dc3.has("storage", 7)
+	f.costs("knob", 3, 4*time.Hour, func() { f.edit(knob) })
+
+	mark := len(f.configures)
+	f.costs("fail over", 1, 4*time.Hour, func() {
+		both.Storage = 7
+		both.Regions[0].Datacenters[0].Priority, both.Regions[1].Datacenters[0].Priority = 0, 1
+		f.edit(configuration(both))
+	})
+	f.stages(mark, "2 dc1:0 dc3:1")
+	if primary := dc1.status().Cluster.ActivePrimaryDC; primary != "dc3" {
+		f.fail("the primary is %s", primary)
+	}
+	f.upgraded("7.4.6", 4)
+
+	mark = len(f.configures)
+	f.costs("shrink", 3, 12*time.Hour, func() {
+		one := both.DeepCopy()
+		one.UsableRegions, one.Regions = 1, one.Regions[1:]
+		one.Regions[0].Datacenters = one.Regions[0].Datacenters[:2]
+		f.edit(configuration(one))
+		for _, u := range []*unit{dc1, dc2} {
+			u.edit(`{"spec":{"processCounts":{"storage":-1,"log":-1,"stateless":-1}}}`)
+		}
+	})
+	f.stages(mark, "2 dc3:1 dc1:-1", "1 dc3:1 dc1:-1", "1 dc3:1")
+	dc1.has("storage", 0)
+	dc2.has("log", 0)
+	dc3.has("storage", 7)
+	dc4.has("log", 4)
+	f.spread(fdb.DatacenterLocality, 5, 5)
+	f.kept()
+}
+
+// configuration is a merge patch that sets the configuration of the database.
+func configuration(c *v1beta2.DatabaseConfiguration) string {
+	text, err := json.Marshal(map[string]any{"spec": map[string]any{"databaseConfiguration": c}})
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,120 @@
+package foundationdb
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pawl-dev/pawl/fdb"
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+)
+
+// Wanted is what the children of one cluster should be, worked out once for each class: pods of a class differ only
+// by a number. It holds as long as neither spec nor status changes, and serves one goroutine.
+//
+//	wanted := foundationdb.WantedOf(cluster)
+//	hash, err := wanted.PodHash(id) // without building the pod, which costs some ten times as much
+//	why, replace := wanted.Misconfigured(id, pod, claim, options)
+type Wanted struct {
+	c      *v1beta2.FoundationDBCluster
+	pods   map[fdb.GroupID]*podPattern // by prefix and class
+	hashes map[fdb.GroupID]string
+	claims map[fdb.Class]*corev1.PersistentVolumeClaim
+}
+
+// WantedOf returns what the children of a cluster should be. The cluster must not change any more.
+func WantedOf(c *v1beta2.FoundationDBCluster) *Wanted {
+	return &Wanted{c: c, pods: map[fdb.GroupID]*podPattern{}, hashes: map[fdb.GroupID]string{}, claims: map[fdb.Class]*corev1.PersistentVolumeClaim{}}
+}
+
+// podPattern is the JSON of the pods of a class, cut where the number of the group stands.
+type podPattern struct {
+	parts [][]byte // nil: the number stands elsewhere too
+	err   error
+}
+
+// noNumber is the number of no group.
+const noNumber = 4061980257113
+
+// PodHash returns the hash of a group's pod, as PodHash does of PodSpec. It fails with SpecInvalid.
+func (w *Wanted) PodHash(id fdb.GroupID) (string, error) {
+	if hash, known := w.hashes[id]; known {
+		return hash, nil
+	}
+	hash, err := w.hashOf(id)
+	if err == nil {
+		w.hashes[id] = hash
+	}
+	return hash, err
+}
+
+func (w *Wanted) hashOf(id fdb.GroupID) (string, error) {
+	if named(w.c.Spec.Buggify, v1beta2.ProcessGroupID(id.String())) {
+		return w.podHash(id)
+	}
+	class := fdb.GroupID{Prefix: id.Prefix, Class: id.Class, Number: noNumber}
+	p := w.pods[class]
+	if p == nil {
+		p = w.pattern(class, id)
+		w.pods[class] = p
+	}
+	switch {
+	case p.err != nil:
+		return "", p.err
+	case p.parts == nil:
+		return w.podHash(id)
+	}
+	return p.hash(id), nil
+}
+
+func (w *Wanted) podHash(id fdb.GroupID) (string, error) {
+	spec, err := PodSpec(w.c, id)
+	if err != nil {
+		return "", err
+	}
+	return PodHash(spec), nil
+}
+
+// pattern makes the pattern of a class, and tries it with one group.
+func (w *Wanted) pattern(class, id fdb.GroupID) *podPattern {
+	spec, err := PodSpec(w.c, class)
+	if err != nil {
+		return &podPattern{err: err}
+	}
+	encoded, err := json.Marshal(spec)
+	if err != nil {
+		panic(err) // a spec of Kubernetes
+	}
+	p := &podPattern{parts: bytes.Split(append(encoded, '\n'), []byte(strconv.Itoa(noNumber)))}
+	if full, err := w.podHash(id); err != nil || full != p.hash(id) {
+		p.parts = nil
+	}
+	return p
+}
+
+func (p *podPattern) hash(id fdb.GroupID) string {
+	sum := sha256.Sum256(bytes.Join(p.parts, strconv.AppendInt(nil, int64(id.Number), 10)))
+	return hex.EncodeToString(sum[:])
+}
+
+// named reports whether buggify names a group by its id.
+func named(b v1beta2.BuggifyConfig, id v1beta2.ProcessGroupID) bool {
+	target := v1beta2.ProcessGroupTarget(id)
+	return slices.Contains(b.NoSchedule, target) || slices.Contains(b.CrashLoop, target) ||
+		slices.ContainsFunc(b.CrashLoopContainers, func(c v1beta2.CrashLoopContainer) bool { return slices.Contains(c.Targets, target) })
+}
+
+// claim returns the claim of a class: name and id are those of any group. nil: there is none, or it cannot be built.
+func (w *Wanted) claim(class fdb.Class) *corev1.PersistentVolumeClaim {
+	claim, there := w.claims[class]
+	if !there {
+		claim, _ = Claim(w.c, fdb.GroupID{Class: class, Number: 1})
+		w.claims[class] = claim
+	}
+	return claim
+}
