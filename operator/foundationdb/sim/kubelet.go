@@ -127,6 +127,8 @@ func (w *World) removed(o port.Object, owner string) {
 			w.database.Note("claim %s is gone", nameOf(o))
 			w.erase(o.UID)
 		})
+	case *corev1.Service:
+		w.forgetNames(o, owner)
 	case *corev1.Node:
 		n := w.nodes[o.Name]
 		delete(w.nodes, o.Name)
@@ -193,7 +195,6 @@ func (w *World) boot(p *pod) {
 		c := &container{p: p, name: o.Spec.Containers[i].Name, wanted: o.Spec.Containers[i].Image, since: w.metaNow()}
 		p.containers = append(p.containers, c)
 	}
-	p.report() // the programs can be asked for from here on
 	for _, c := range p.containers {
 		c.start()
 	}

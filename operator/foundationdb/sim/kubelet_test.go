@@ -337,3 +337,48 @@ func TestFinalizers(t *testing.T) {
 		t.Errorf("a time of an object has %d ns", n)
 	}
 }
+
+// TestNames: coordinators that have names are reached while the service of the names is there.
+func TestNames(t *testing.T) {
+	f := unified(t)
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "sample"},
+		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"foundationdb.org/fdb-cluster-name": "sample"}},
+	}
+	f.must(f.Objects().Create(t.Context(), service))
+	var names []fdb.Address
+	for _, pod := range []string{"sample-log-1", "sample-log-2", "sample-log-3"} {
+		names = append(names, fdb.Address{Host: pod + ".sample.demo.svc.cluster.local", Port: 4501})
+	}
+	f.run(fdb.Coordinators(names))
+	f.Advance(time.Minute)
+	f.healthy()
+	f.must(f.Objects().Delete(t.Context(), service))
+	f.Advance(10 * time.Second)
+	if f.Cluster().Available() {
+		t.Error("coordinators are reached by names that nobody knows")
+	}
+	if v := f.Cluster().Violations(); len(v) == 0 || v[0].Invariant != 3 {
+		t.Errorf("the end of the names is judged %v", v)
+	}
+	f.must(f.Objects().Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "sample"}, Spec: service.Spec}))
+	f.Advance(time.Minute)
+	f.healthy()
+}
+
+// TestNodeLostEarly: a pod whose node is lost before it has started starts when the node is back.
+func TestNodeLostEarly(t *testing.T) {
+	f := newFixture(t, sim.Options{Seed: 1, Nodes: 1}, v1beta2.ImageTypeUnified)
+	f.saveConfigMap()
+	f.add(fdb.ClassStateless, 1)
+	f.Until(time.Minute, func() bool { return f.get("sample-stateless-1").Spec.NodeName != "" })
+	f.LoseNode(sim.NodeName(0))
+	f.Advance(30 * time.Second)
+	if p := f.get("sample-stateless-1"); p.Status.Phase != corev1.PodPending {
+		t.Errorf("the pod of a lost node is %s", p.Status.Phase)
+	}
+	f.ReturnNode(sim.NodeName(0))
+	if !ready(f.get("sample-stateless-1")) {
+		t.Error("the pod does not start after the return of its node")
+	}
+}

@@ -137,6 +137,7 @@ func (w *World) ReturnNode(node string) {
 			p.terminate()
 			continue
 		}
+		w.boot(p)
 		p.report()
 	}
 }

@@ -157,7 +157,7 @@ func update[T port.Object](s *store, o T, edit func(T)) {
 // add stores a new object.
 func (s *store) add(o port.Object) {
 	s.uids++
-	o.SetUID(types.UID(fmt.Sprintf("%08x-0000-4000-8000-000000000000", s.uids))) // the first 8 characters are its own
+	o.SetUID(types.UID(fmt.Sprintf("%08x-0000-4000-8000-%012d", s.uids, s.uids))) // the first 8 characters are its own, and the last 12
 	o.SetCreationTimestamp(s.w.metaNow())
 	o.SetDeletionTimestamp(nil)
 	o.SetDeletionGracePeriodSeconds(nil)

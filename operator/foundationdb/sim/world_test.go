@@ -52,6 +52,11 @@ func TestInstances(t *testing.T) {
 	if a.Outcome != fdb.Ok {
 		t.Fatal(a.Result)
 	}
+	if got := f.Cluster().Violations(); len(got) > 0 { // nobody can hold the lock of a database that is not there yet
+		t.Fatal(got)
+	}
+	f.Advance(10 * time.Second)
+	f.As("a").Database.Run(t.Context(), f.at(), fdb.Exclude([]string{"locality_instance_id:storage-7"}, true))
 	violations := f.Cluster().Violations()
 	if len(violations) == 0 || violations[0].Invariant != 6 || !strings.Contains(violations[0].Text, "a acts without the lock") {
 		t.Errorf("an act without a lock is judged %v", violations)

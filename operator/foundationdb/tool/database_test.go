@@ -24,7 +24,7 @@ import (
 // Whatever the model prints for a call, the tool's process prints too: the verdict is the same, and the
 // arguments are those of package fdb.
 func TestCallsAreRunAndJudged(t *testing.T) {
-	w := newWorld()
+	w := newModel()
 	backup := fdb.Backup{Tag: "daily", URL: "blobstore://key@store:443/sample?bucket=b"}
 	restore := fdb.Restore{Tag: "again", URL: "blobstore://key@store:443/sample?bucket=b", KeyRanges: []fdb.KeyRange{{Start: `\x00`, End: `\xff`}}}
 	for _, call := range []fdb.Call{
@@ -279,7 +279,7 @@ func TestAToolThatIsNoProgramIsMissing(t *testing.T) {
 }
 
 func TestStatus(t *testing.T) {
-	w := newWorld()
+	w := newModel()
 	document := string(w.Status(w.given, w.version))
 	for name, c := range map[string]struct {
 		play  play

@@ -19,15 +19,23 @@ import (
 
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/fdb/sim"
+	"github.com/pawl-dev/pawl/fdb/sim/program"
 )
 
-// The test binary is also the tools: a link to it named fdbcli, with a play to perform.
+// The test binary is also the tools: a link to it named fdbcli performs a play, or else is that of fdbsim.
 func TestMain(m *testing.M) {
 	if file, ok := os.LookupEnv("PAWL_PLAY"); ok {
 		var p play
 		must(load(file, &p))
 		p.perform()
 		return
+	}
+	if program.Is(os.Args[0]) {
+		exit := program.Main(context.Background(), program.This())
+		if exit < 0 {
+			must(syscall.Kill(os.Getpid(), syscall.SIGKILL))
+		}
+		os.Exit(exit)
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -45,7 +53,6 @@ type play struct {
 	Stderr         string         //
 	Endless        string         // "stdout" or "stderr": prints there without end
 	Session        *session       // is an interactive fdbcli
-	World          string         // the socket of a sharedWorld: is one of its tools
 	Signal         syscall.Signal // ends itself with it
 	Hang           bool           // until it is ended
 	Await          string         // a file that must be there before it ends
@@ -97,9 +104,6 @@ func (p play) perform() {
 	}
 	if p.Session != nil {
 		p.Session.perform()
-	}
-	if p.World != "" {
-		askWorld(p.World)
 	}
 	if p.Signal != 0 {
 		must(syscall.Kill(os.Getpid(), p.Signal))
@@ -179,7 +183,7 @@ type session struct {
 
 func (s *session) perform() {
 	mustPrompt()
-	w := newWorld()
+	w := newModel()
 	for key, value := range s.Keys {
 		w.set(key, value)
 	}
@@ -224,7 +228,7 @@ func mustPrompt() {
 }
 
 // answer lets time pass until the session waits for a line or has ended.
-func (s *session) answer(w *world, cli *sim.Session, out *bufio.Writer) (prompt bool) {
+func (s *session) answer(w *model, cli *sim.Session, out *bufio.Writer) (prompt bool) {
 	for {
 		stdout, stderr, prompt := cli.Read()
 		out.WriteString(stdout)
@@ -237,7 +241,7 @@ func (s *session) answer(w *world, cli *sim.Session, out *bufio.Writer) (prompt 
 }
 
 // happens does what is to happen before a line. It reports whether the line is answered already.
-func (s *session) happens(w *world, line string, out *bufio.Writer) bool {
+func (s *session) happens(w *model, line string, out *bufio.Writer) bool {
 	if s.Before == "" || line != s.Before {
 		return false
 	}
@@ -267,11 +271,11 @@ func (s *session) happens(w *world, line string, out *bufio.Writer) bool {
 	return false
 }
 
-func (s *session) save(w *world) {
+func (s *session) save(w *model) {
 	if s.After == "" {
 		return
 	}
-	must(store(s.After, w.all()))
+	must(store(s.After, keysOf(w.Cluster)))
 }
 
 // store and load keep a value in a file, with all of its bytes.
