@@ -399,11 +399,15 @@ func TestManyLives(t *testing.T) {
 	for seed := first + 1; seed <= first+lives; seed++ {
 		s := scripts.Example(seed)
 		wrong := s.survives(uint64(seed))
+		if seed%10 == 0 {
+			fmt.Println(seed, time.Since(begun)) // how far it is
+		}
 		if wrong == "" {
 			continue
 		}
 		bad++
 		s, wrong = s.shorter(uint64(seed), wrong)
+		fmt.Println("BAD", seed)
 		t.Errorf("PAWL_LIFE='%d: %s'\n%s", seed, s, wrong)
 	}
 	t.Logf("%d lives, %d ended badly, %s", lives, bad, time.Since(begun).Round(time.Second))

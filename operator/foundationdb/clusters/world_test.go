@@ -26,7 +26,6 @@ type life struct {
 	operator *clusters.Operator
 	last     outcome.Outcome
 	passes   int
-	trace    []string
 	name     string
 	owner    string // of the instance that works now
 	dead     string // why it does not any more
@@ -102,9 +101,7 @@ func (l *life) restart(owner string) {
 }
 
 func (l *life) say(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	l.trace = append(l.trace, l.Now().Format("15:04:05 ")+text)
-	l.Cluster().Note("## %s", text)
+	l.Cluster().Note("== "+format, args...)
 }
 
 // pass makes one pass and lets time go on until the next one is due.
@@ -221,13 +218,15 @@ func (l *life) fail(format string, args ...any) {
 		}
 		groups = append(groups, text)
 	}
-	plan, _ := json.MarshalIndent(c.Status.Plan, "", " ")
+	var plan []string
+	for _, e := range c.Status.Plan {
+		plan = append(plan, fmt.Sprintf("%s: %s %v %s %s", e.Link, e.Action, e.Targets, e.Reason, e.Message))
+	}
 	status := c.Status.DeepCopy()
-	status.ProcessGroups, status.Plan = nil, nil
-	rest, _ := json.MarshalIndent(status, "", " ")
-	transcript := l.Cluster().Transcript()
-	l.t.Fatalf("%s\n\npasses:\n%s\n\ngroups:\n%s\n\nplan: %s\n\nstatus: %s\n\ndatabase:\n%s", fmt.Sprintf(format, args...),
-		strings.Join(tail(l.trace, 120), "\n"), strings.Join(groups, "\n"), plan, rest, strings.Join(tail(transcript, 150), "\n"))
+	status.ProcessGroups, status.Plan, status.Conditions = nil, nil, nil
+	rest, _ := json.Marshal(status)
+	l.t.Fatalf("%s\n\ngroups:\n%s\n\nplan:\n%s\n\nstatus: %s\n\nwhat has happened:\n%s", fmt.Sprintf(format, args...),
+		strings.Join(groups, "\n"), strings.Join(plan, "\n"), rest, strings.Join(tail(l.Cluster().Transcript(), 250), "\n"))
 }
 
 func tail[T any](lines []T, n int) []T { return lines[max(0, len(lines)-n):] }

@@ -62,21 +62,6 @@ func (w *World) exits(ended string) {
 	})
 }
 
-// resolves tells whether a name leads to the pod of a server, as the DNS of Kubernetes answers for pods with a host
-// name and a headless service, whatever the domain of the cluster is.
-func (w *World) resolves(named, host string) bool {
-	s := w.servers[named]
-	if s == nil {
-		return false
-	}
-	o := s.p.object()
-	if o == nil || o.Spec.Hostname == "" || o.Spec.Subdomain == "" {
-		return false
-	}
-	return strings.HasPrefix(host, o.Spec.Hostname+"."+o.Spec.Subdomain+"."+o.Namespace+".svc.") &&
-		get[*corev1.Service](w.store, name{o.Namespace, o.Spec.Subdomain}) != nil
-}
-
 // stop ends a server of a pod for good.
 func (p *pod) stop(number int) {
 	s := p.servers[number]
