@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,6 +32,7 @@ type life struct {
 	dead     string // why it does not any more
 	away     time.Duration
 
+	fails     int                // one after the other
 	next      *clusters.Operator // that works once the dead one has ended
 	nested    bool               // an instance works while another one is frozen
 	lost      string             // node
@@ -71,12 +73,6 @@ func begin(t tester, o sim.Options, change func(*v1beta2.FoundationDBCluster)) *
 	l.Before(func(sim.Effect) error {
 		if l.dead != "" { // what is dead does nothing
 			panic(death(l.dead))
-		}
-		return nil
-	})
-	l.After(func(e sim.Effect) error {
-		if e.Verb != "SaveStatus" {
-			l.say("  %s", e)
 		}
 		return nil
 	})
@@ -124,7 +120,13 @@ func (l *life) pass() outcome.Outcome {
 		l.fail("invariant %s", v[0])
 	}
 	after := l.last.After()
+	if !l.last.IsFail() {
+		l.fails = 0
+	}
 	switch {
+	case l.last.IsFail():
+		after = time.Second << min(l.fails, 6)
+		l.fails++
 	case after <= 0 && l.last.IsDone():
 		after = time.Minute
 	case l.Effects() != effects || l.last.String() != before.String():
@@ -226,7 +228,12 @@ func (l *life) fail(format string, args ...any) {
 	status.ProcessGroups, status.Plan, status.Conditions = nil, nil, nil
 	rest, _ := json.Marshal(status)
 	l.t.Fatalf("%s\n\ngroups:\n%s\n\nplan:\n%s\n\nstatus: %s\n\nwhat has happened:\n%s", fmt.Sprintf(format, args...),
-		strings.Join(groups, "\n"), strings.Join(plan, "\n"), rest, strings.Join(tail(l.Cluster().Transcript(), 250), "\n"))
+		strings.Join(groups, "\n"), strings.Join(plan, "\n"), rest, strings.Join(tail(told(l.Cluster().Transcript()), 250), "\n"))
+}
+
+// told leaves out of a transcript what says little.
+func told(lines []string) []string {
+	return slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, ": SaveStatus ") })
 }
 
 func tail[T any](lines []T, n int) []T { return lines[max(0, len(lines)-n):] }
