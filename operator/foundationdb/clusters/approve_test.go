@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -116,6 +117,15 @@ func TestTakeOver(t *testing.T) {
 		}
 	}
 	l.kept()
+}
+
+func (l *life) pods() []corev1.Pod {
+	l.t.Helper()
+	var list corev1.PodList
+	if err := l.As("").Objects.List(context.Background(), &list, namespace, nil); err != nil {
+		l.t.Fatal(err)
+	}
+	return list.Items
 }
 
 // A status that another program changes ends all work on the cluster until a person has looked at it.
