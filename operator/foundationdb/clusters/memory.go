@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb/port"
 )
 
@@ -23,6 +24,8 @@ type memory struct {
 	variables map[types.UID]map[string]string
 	// present are the pods that have the binary of a version.
 	present map[types.UID]string
+	// told is what the other operators know of the groups that something is to be done with; nil: that is not known.
+	told map[fdb.Action][]string
 	// lockMayBeOurs: the lock was taken, or could have been.
 	lockMayBeOurs bool
 	known         known
