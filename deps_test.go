@@ -65,7 +65,7 @@ const (
 	engineRule    = "workflow and machine import the layers before them, and no YAML, SQL, HTTP or Kubernetes"
 	fileRule      = "CEL, JSON Schema and YAML stay in celenv, flowfile, machinefile and action, which import the engines and each other in this order: celenv, flowfile, action, machinefile"
 	clusterRule   = "cluster imports machine and lower layers, and may compare versions by semver"
-	databaseRule  = "fdb imports fault, outcome and lock only, and fdb/sim fault, outcome and fdb"
+	databaseRule  = "fdb imports fault, outcome and lock only, and fdb/sim fault, outcome and fdb; its world adds fdb/sim, and its programs the world and HTTP"
 	edgeRule      = "layers at the edge import core, and neither each other nor Kubernetes; cmd joins them"
 	serverRule    = "below server, route imports core and view; a stage or a resource imports route, and what it stands on: runs, then clusters, then events and flows; server joins them"
 	sqlRule       = "below store/sql, a store imports core, db, codec and secrets, and no other store; store/sql joins them"
@@ -137,6 +137,8 @@ var table = map[string]layer{
 	"cluster/service/servicetest": {kind: suite, rule: suiteRule, layers: slices.Concat(machineLayers, []string{"cluster", "cluster/", "provider/sim"}), libs: []string{"github.com/google/go-cmp/", "pgregory.net/rapid"}},
 	"fdb":                         {rule: databaseRule, layers: slices.Concat(baseLayers, []string{"lock"})},
 	"fdb/sim":                     {rule: databaseRule, layers: slices.Concat(baseLayers, []string{"fdb"})},
+	"fdb/sim/world":               {rule: databaseRule, layers: slices.Concat(baseLayers, []string{"fdb", "fdb/sim"})},
+	"fdb/sim/program":             {rule: databaseRule, layers: slices.Concat(baseLayers, []string{"fdb", "fdb/sim", "fdb/sim/world"}), std: []string{"net/http"}},
 
 	"store/sql":                          {kind: edge, rule: sqlRule, layers: slices.Concat(coreLayers, []string{"store/sql/"}), libs: anyLib},
 	"store/sql/db":                       {kind: edge, rule: sqlRule, layers: coreLayers},
@@ -223,6 +225,7 @@ var table = map[string]layer{
 	"examples":         {kind: frontend, rule: frontendRule, layers: slices.Concat(coreLayers, []string{"store/sql", "view"}), libs: anyLib},
 	"examples/classic": {kind: frontend, rule: "an operator of the classic style imports compat, and nothing else of Pawl", layers: []string{"compat/"}, libs: kubeLibs},
 	"docs/guide":       {kind: frontend, rule: "the guide holds no code but the tests that keep it true"},
+	"cmd/fdbsim":       {kind: frontend, rule: "fdbsim is the programs of fdb/sim/program", layers: []string{"fdb/sim/program"}},
 	"cmd/pawl":         {kind: frontend, rule: cmdRule, layers: []string{"*"}, libs: kubeLibs},
 }
 

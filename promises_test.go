@@ -13,16 +13,17 @@ import (
 )
 
 // counted holds the number of entries of each kind in docs/promises.md.
-var counted = map[string]int{"promise": 12, "defect": 32, "finding": 29}
+var counted = map[string]int{"promise": 12, "defect": 32, "finding": 29, "flaw": 21}
 
 // untested holds the entries without a test: the migration guide is prose.
 var untested = []string{"finding 27"}
 
-// TestEveryPromiseHasATest: a test names each promise, each defect of the previous engine
-// and each finding of the first attack in docs/promises.md: as TestPromise5…,
-// TestDefect17…, or as "finding 5", "defects 9, 20" in a comment.
+// TestEveryPromiseHasATest: a test names each promise, each defect of the previous engine,
+// each finding of the first attack and each flaw of FoundationDB operators in use in
+// docs/promises.md: as TestPromise5…, TestDefect17…, or as "finding 5", "defects 9, 20" in a
+// comment.
 func TestEveryPromiseHasATest(t *testing.T) {
-	named := regexp.MustCompile(`(?i)\b(?:test)?(promise|defect|finding)s?[ _]?((?:\d+(?:, | and )?)+)`)
+	named := regexp.MustCompile(`(?i)\b(?:test)?(promise|defect|finding|flaw)s?[ _]?((?:\d+(?:, | and )?)+)`)
 	number := regexp.MustCompile(`\d+`)
 	found := map[string][]string{}
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {

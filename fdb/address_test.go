@@ -24,6 +24,7 @@ func TestParseAddress(t *testing.T) {
 		{"10.1.38.94:4500:tls", fdb.Address{Host: "10.1.38.94", Port: 4500, TLS: true}, ""},
 		{"10.1.38.94:4500(fromHostname)", fdb.Address{Host: "10.1.38.94", Port: 4500, FromHostname: true}, ""},
 		{"10.1.38.94:4500:tls(fromHostname)", fdb.Address{Host: "10.1.38.94", Port: 4500, TLS: true, FromHostname: true}, ""},
+		{"[10.1.38.94]:4500", fdb.Address{Host: "10.1.38.94", Port: 4500}, "10.1.38.94:4500"}, // as the unified image writes it
 		{"::1", fdb.Address{Host: "::1"}, ""},
 		{"[::1]", fdb.Address{Host: "::1"}, "::1"},
 		{"[10.1.38.94]:4501", fdb.Address{Host: "10.1.38.94", Port: 4501}, "10.1.38.94:4501"}, // as the launcher writes it

@@ -75,6 +75,8 @@ var restoreTexts = []text{
 	{Commands: []Command{CommandStartRestore}, Stderr: true, Format: "ERROR: %s", Args: []string{"Database is locked"}, ArgFile: errorsFile, Effect: denied, Reason: DatabaseLocked, Source: backupFile},
 	{Commands: []Command{CommandStartRestore}, Stderr: true, Format: "ERROR: %s", Args: []string{"Restore duplicate request"}, ArgFile: errorsFile, Effect: denied, Reason: RestoreTagInUse, Source: backupFile},
 	{Commands: []Command{CommandStartRestore}, Stderr: true, Format: "ERROR: %s", Args: []string{"Attempted to restore into a non-empty destination database"}, ArgFile: errorsFile, Effect: denied, Reason: RangeNotEmpty, Source: backupFile},
+	{Commands: []Command{CommandStartRestore}, Stderr: true, Format: "ERROR: %s", Args: []string{"HTTP response code not received or indicated failure"}, ArgFile: errorsFile, Effect: denied, Reason: StoreRefused, Source: backupFile}, // the store is read before a restore is submitted
+	{Commands: []Command{CommandStartRestore}, Stderr: true, Format: "ERROR: %s", Args: []string{"HTTP request failed due to bad credentials"}, ArgFile: errorsFile, Effect: denied, Reason: CredentialsRefused, Source: backupFile},
 	{Commands: []Command{CommandStartRestore}, Stderr: true, Format: "ERROR: %s", Args: []string{"Missing backup data"}, ArgFile: errorsFile, Effect: denied, Reason: VersionNotRestorable, Source: backupFile},
 	{Commands: []Command{CommandAbortRestore}, Format: "RESTORE_ABORT Tag: %s  State: %s", Effect: done, Source: backupFile},
 	{Tool: ToolRestore, Stderr: true, Format: "Restore destination cluster file must be specified explicitly.", Effect: denied, Reason: ClusterFileInvalid, Source: backupFile},

@@ -68,6 +68,9 @@ func (c *Cluster) SetAgents(count int) {
 	c.goOn()
 }
 
+// Stores tells whether there is a backup at a URL.
+func (c *Cluster) Stores(url string) bool { return c.container(url, false) != nil }
+
 // agentsWork tells whether agents do something.
 func (c *Cluster) agentsWork() bool {
 	return c.backups.agents > 0 && !c.backups.paused && c.active(FaultNoAgents) == nil

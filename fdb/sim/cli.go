@@ -274,12 +274,12 @@ func (t *cli) maintenance(words []string) poll {
 func (t *cli) kill(words []string) poll {
 	stage := 0
 	return func() (time.Duration, bool) {
-		if !t.connected() {
-			return 200 * time.Millisecond, false
-		}
-		if stage == 1 {
+		if stage == 1 { // the requests are sent: it waits for nothing more
 			t.print("Attempted to kill %d processes\n", len(words)-1)
 			return 0, true
+		}
+		if !t.connected() {
+			return 200 * time.Millisecond, false
 		}
 		if len(words) == 1 {
 			t.list()

@@ -77,6 +77,11 @@ type judge struct {
 // Violations returns the invariants that were broken, in order.
 func (c *Cluster) Violations() []Violation { return slices.Clone(c.judge.violations) }
 
+// Broken adds a violation that only the world around the database can see.
+func (c *Cluster) Broken(invariant int, format string, args ...any) {
+	c.violate(invariant, format, args...)
+}
+
 func (c *Cluster) violate(invariant int, format string, args ...any) {
 	v := Violation{Invariant: invariant, At: c.Now(), Text: fmt.Sprintf(format, args...)}
 	c.judge.violations = append(c.judge.violations, v)

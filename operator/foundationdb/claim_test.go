@@ -64,6 +64,9 @@ func TestClaimDiffers(t *testing.T) {
 	fast := func(text string) string {
 		return `{storageClassName: fast, resources: {requests: {storage: ` + text + `}}}`
 	}
+	source := func(field, name string) string {
+		return `{` + field + `: {kind: PersistentVolumeClaim, name: ` + name + `}}`
+	}
 	for _, row := range []struct {
 		name, before, after string
 		change              func(*corev1.PersistentVolumeClaim)
@@ -93,6 +96,16 @@ func TestClaimDiffers(t *testing.T) {
 		{name: "the annotation is lost, more", before: size("16G"), after: size("17G"), want: "17G", change: func(c *corev1.PersistentVolumeClaim) { c.Annotations = nil }},
 		{name: "the annotation is lost, another class", before: size("16G"), after: `{storageClassName: fast}`, want: replace, change: func(c *corev1.PersistentVolumeClaim) { c.Annotations = nil }},
 		{name: "the annotation is another's", before: `{storageClassName: fast}`, after: `{storageClassName: fast}`, want: keep, change: func(c *corev1.PersistentVolumeClaim) { c.Annotations[SpecAnnotation] = "1234" }},
+		{name: "the server repeats the source", before: source("dataSource", "a"), after: source("dataSource", "a"), want: keep, change: func(c *corev1.PersistentVolumeClaim) {
+			c.Annotations = nil
+			c.Spec.DataSourceRef = &corev1.TypedObjectReference{Kind: "PersistentVolumeClaim", Name: "a"}
+		}},
+		{name: "the server repeats the other source", before: source("dataSourceRef", "a"), after: source("dataSourceRef", "a"), want: keep, change: func(c *corev1.PersistentVolumeClaim) {
+			c.Annotations = nil
+			c.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "a"}
+		}},
+		{name: "another source", before: source("dataSource", "a"), after: source("dataSource", "b"), want: replace},
+		{name: "another source, the annotation is lost", before: source("dataSourceRef", "a"), after: source("dataSourceRef", "b"), want: replace, change: func(c *corev1.PersistentVolumeClaim) { c.Annotations = nil }},
 		{name: "another name", before: ``, after: ``, want: replace, change: func(c *corev1.PersistentVolumeClaim) { c.Name = "sample-storage-1-disk" }},
 	} {
 		claim := stored(claimOf(t, claimTemplate(t, row.before), storage1))

@@ -1,4 +1,5 @@
-// Package foundationdb_test tests the kinds of FoundationDB on a real API server.
+// Package foundationdb_test tests the kinds of FoundationDB, and the operator's objects and controllers, on a real
+// API server.
 package foundationdb_test
 
 import (
@@ -10,8 +11,11 @@ import (
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
 )
 
-// No nodes: nothing runs here.
-var suite = controlplane.NewSuite(controlplane.Options{CRDs: []string{"../../deploy/fdb"}, Kubelet: kubelet.Options{Nodes: -1}})
+// No nodes: nothing runs here. The admission plugin asks for the right on finalizers, as OpenShift does.
+var suite = controlplane.NewSuite(controlplane.Options{
+	CRDs: []string{"../../deploy/fdb"}, Kubelet: kubelet.Options{Nodes: -1}, Audit: []string{user},
+	Admission: []string{"OwnerReferencesPermissionEnforcement"},
+})
 
 func TestMain(m *testing.M) { suite.Main(m) }
 

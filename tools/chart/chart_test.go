@@ -221,10 +221,48 @@ func TestOperators(t *testing.T) {
 			}
 		}
 		args, _ := arguments(t, find(t, all, "Deployment", "ops", "pawl"))
-		named := slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--operators=") })
+		named := slices.ContainsFunc(args, func(arg string) bool {
+			return strings.HasPrefix(arg, "--operators=") && arg != "--operators=-foundationdb"
+		})
 		if named != (c.operators != nil) {
 			t.Errorf("operators %v: arguments %v", c.operators, args)
 		}
+	}
+}
+
+// FoundationDB is served where it is asked for: with its CRDs, its rights, an image that can run its tools,
+// and the tools of each version.
+func TestFoundationDB(t *testing.T) {
+	const watch = "apps.foundationdb.org/foundationdbclusters watch"
+	plain := render(t, nil)
+	if args, _ := arguments(t, find(t, plain, "Deployment", "ops", "pawl")); !slices.Contains(args, "--operators=-foundationdb") {
+		t.Errorf("it is not left out: %v", args)
+	}
+	if allowed(t, find(t, plain, "ClusterRole", "", "pawl"))[watch] {
+		t.Error("it has rights without being served")
+	}
+	all := render(t, map[string]any{"foundationdb": map[string]any{"enabled": true, "versions": []any{"7.1.67", "7.3.79"}, "tlsSecret": "fdb", "taints": true}})
+	rights := allowed(t, find(t, all, "ClusterRole", "", "pawl"))
+	for _, right := range []string{watch, "apps.foundationdb.org/foundationdbrestores/status patch", "/persistentvolumeclaims delete", "/configmaps patch", "/nodes watch"} {
+		if !rights[right] {
+			t.Errorf("it may not %s", right)
+		}
+	}
+	find(t, all, "CustomResourceDefinition", "", "foundationdbclusters.apps.foundationdb.org")
+	d := find(t, all, "Deployment", "ops", "pawl")
+	if args, _ := arguments(t, d); slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--operators=") }) {
+		t.Errorf("arguments %v", args)
+	}
+	pod := at(t, d, "spec", "template", "spec")
+	if image := at(t, pod, "containers", 0, "image"); image != "ghcr.io/pawl-dev/pawl:latest-fdb" {
+		t.Errorf("the image is %v", image)
+	}
+	inits, _ := at(t, pod, "initContainers").([]any)
+	if len(inits) != 2 {
+		t.Fatalf("%d containers copy tools", len(inits))
+	}
+	if image, folder := at(t, inits[0], "image"), at(t, inits[0], "volumeMounts", 0, "mountPath"); image != "foundationdb/fdb-kubernetes-monitor:7.1.67" || folder != "/usr/bin/fdb/7.1" {
+		t.Errorf("tools of %v in %v", image, folder)
 	}
 }
 

@@ -1,6 +1,6 @@
 // Command chart generates files from the Helm chart in deploy/chart:
 //
-//	deploy/chart/files/{crds,mpd}       copies of the CRDs in deploy
+//	deploy/chart/files/{crds,mpd,fdb}   copies of the CRDs in deploy
 //	deploy/install.yaml                 the chart with its default values
 //	docs/guide/install-kubernetes.md    the table of its values
 //
@@ -104,7 +104,7 @@ func generate(root string) error {
 // copyCRDs copies the CRDs of deploy into the chart: a chart can only read files of its
 // own folder.
 func copyCRDs(root string) error {
-	for _, name := range []string{"crds", "mpd"} {
+	for _, name := range []string{"crds", "mpd", "fdb"} {
 		to := filepath.Join(root, "deploy", "chart", "files", name)
 		files, err := filepath.Glob(filepath.Join(root, "deploy", name, "*.yaml"))
 		if err != nil || len(files) == 0 {

@@ -20,6 +20,17 @@ app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | tr
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 }}
 {{- end }}
 
+{{- /* The image that the operator runs in: with FoundationDB it needs the C library that the tools need. */ -}}
+{{- define "pawl.operatorImage" -}}
+{{- if .Values.foundationdb.enabled }}{{ .Values.foundationdb.image | default (printf "%s:%s-fdb" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion)) }}{{ else }}{{ include "pawl.image" . }}{{ end }}
+{{- end }}
+
+{{- /* Not empty when a CRD is there that is not of this chart: (list . "name"). */ -}}
+{{- define "pawl.foreignCRD" -}}
+{{- $there := lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" (index . 1) }}
+{{- if and $there (ne (dig "metadata" "labels" "app.kubernetes.io/name" "" $there) "pawl") }}yes{{ end }}
+{{- end }}
+
 {{- define "pawl.image" -}}
 {{- if .Values.image.digest }}{{ .Values.image.repository }}@{{ .Values.image.digest }}{{ else }}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}

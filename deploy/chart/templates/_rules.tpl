@@ -7,6 +7,10 @@ fails when one of them is not used or a request is refused. */ -}}
 {{- if or (not $operators) (has (index . 1) $operators) }}yes{{ end }}
 {{- end }}
 
+{{- define "pawl.servesFoundationDB" -}}
+{{- if and .Values.foundationdb.enabled (include "pawl.serves" (list . "foundationdb")) }}yes{{ end }}
+{{- end }}
+
 {{- define "pawl.rules" -}}
 {{- if include "pawl.serves" (list . "sharedstorage") }}
 # The clusters, their status, and their finalizers, which owner references require.
@@ -151,6 +155,27 @@ fails when one of them is not used or a request is refused. */ -}}
   resources: [statefulsets, deployments]
   verbs: [get, list, watch, create, patch, delete]
 {{- end }}
+{{- if include "pawl.servesFoundationDB" . }}
+# FoundationDB: clusters, backups, restores, and their children. The config map of a cluster is read by its name.
+- apiGroups: [apps.foundationdb.org]
+  resources: [foundationdbclusters, foundationdbbackups, foundationdbrestores]
+  verbs: [get, list, watch, patch]
+- apiGroups: [apps.foundationdb.org]
+  resources: [foundationdbclusters/status, foundationdbbackups/status, foundationdbrestores/status]
+  verbs: [patch]
+- apiGroups: [apps.foundationdb.org]
+  resources: [foundationdbclusters/finalizers, foundationdbbackups/finalizers, foundationdbrestores/finalizers]
+  verbs: [update]
+- apiGroups: [""]
+  resources: [pods, persistentvolumeclaims, services]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, create, patch]
+{{- end }}
 # Events.
 - apiGroups: [events.k8s.io]
   resources: [events]
@@ -172,6 +197,12 @@ fails when one of them is not used or a request is refused. */ -}}
 - apiGroups: [""]
   resources: [persistentvolumes]
   verbs: [get]
+{{- end }}
+{{- if and .Values.foundationdb.taints (include "pawl.servesFoundationDB" .) }}
+# Taints of nodes.
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [list, watch]
 {{- end }}
 # Kinds that are installed later.
 - apiGroups: [apiextensions.k8s.io]

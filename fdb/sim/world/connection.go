@@ -4,6 +4,7 @@ import (
 	"encoding/gob"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 
 	"github.com/pawl-dev/pawl/fdb/sim"
@@ -172,7 +173,7 @@ func (c *connection) begin(r *Request) part {
 func (c *connection) server(s *Server) (d *database, hooked func(), input func(string), end func()) {
 	w := c.world
 	d = w.database(s.Connection)
-	d.joined = true
+	d.kept = true
 	if s.Place != "" {
 		w.place(d, s.Place, s.Folder)
 	}
@@ -195,11 +196,15 @@ func (c *connection) server(s *Server) (d *database, hooked func(), input func(s
 			delete(d.servers, s.Name)
 			d.cluster.Stop(s.Name)
 		}
+		if now := w.places[s.Place]; now != nil && now.places[s.Place] != s.Folder && !d.serves(s.Folder) {
+			d.cluster.Erase(s.Folder) // its successor was here before this end was heard of
+		}
 	}
 	return d, hooked, nil, end
 }
 
-// place notes which data folder is at a place. One that was there before was wiped.
+// place notes which data folder is at a place. One that was there before was wiped; while its server is connected,
+// that waits for its end.
 func (w *World) place(d *database, place, folder string) {
 	if before := w.places[place]; before != nil {
 		old := before.places[place]
@@ -225,7 +230,11 @@ func (d *database) serves(folder string) bool {
 // run runs a tool until it has ended or is killed.
 func (c *connection) run(r sim.Run, owner string) (d *database, hooked func(), input func(string), end func()) {
 	w := c.world
-	d = w.database(r.Connection)
+	if len(r.Connection.Coordinators) == 0 {
+		d = w.storing(r)
+	} else {
+		d = w.database(r.Connection)
+	}
 	var running *sim.Running
 	d.cluster.By(owner, func() { running = d.cluster.Begin(r) })
 	w.busy++
@@ -259,6 +268,20 @@ func (c *connection) run(r sim.Run, owner string) (d *database, hooked func(), i
 	return d, hooked, nil, end
 }
 
+// storing returns the database that knows the backups at one of the URLs of a tool that has no cluster file, or else
+// any.
+func (w *World) storing(r sim.Run) *database {
+	for _, d := range w.databases {
+		if slices.ContainsFunc(r.Argv, d.cluster.Stores) {
+			return d
+		}
+	}
+	if len(w.databases) > 0 {
+		return w.databases[0]
+	}
+	return w.database(r.Connection)
+}
+
 // agent has a backup agent work.
 func (c *connection) agent(a Agent) (d *database, hooked func(), input func(string), end func()) {
 	d = c.world.database(a.Connection)
@@ -270,10 +293,11 @@ func (c *connection) agent(a Agent) (d *database, hooked func(), input func(stri
 	}
 }
 
-// watch sends the transcript, a line an event.
+// watch sends the transcript, a line an event; the first event is empty and says that it watches.
 func (c *connection) watch(r Watch) (d *database, hooked func(), input func(string), end func()) {
 	d = c.world.database(r.Connection)
 	seen := len(d.cluster.Transcript())
+	c.send(Event{})
 	hooked = func() {
 		lines := d.cluster.Transcript()
 		for _, line := range lines[min(seen, len(lines)):] {

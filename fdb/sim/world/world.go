@@ -62,8 +62,8 @@ type database struct {
 	servers map[string]*connection
 	places  map[string]string // the data folder at a place
 	agents  int
-	users   int // connections
-	joined  bool
+	users   int  // connections
+	kept    bool // a server has joined, or Do or Wait were called
 	hooks   map[*hook]bool
 	key     string
 }
@@ -117,6 +117,7 @@ func (w *World) Do(c fdb.Connection, do func(*sim.Cluster)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	d := w.database(c)
+	d.kept = true
 	w.step()
 	do(d.cluster)
 	w.step()
@@ -128,6 +129,7 @@ func (w *World) Wait(ctx context.Context, c fdb.Connection, holds func(*sim.Clus
 	reached := make(chan struct{})
 	w.mu.Lock()
 	d := w.database(c)
+	d.kept = true
 	h := &hook{}
 	h.call = func() {
 		if d.hooks[h] && holds(d.cluster) {
@@ -151,6 +153,13 @@ func (w *World) Wait(ctx context.Context, c fdb.Connection, holds func(*sim.Clus
 	}
 }
 
+// Connections tells how many programs are connected.
+func (w *World) Connections() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.conns)
+}
+
 // database returns the database of a connection string, a new one if there is none.
 func (w *World) database(c fdb.Connection) *database {
 	key := keyOf(c)
@@ -167,9 +176,9 @@ func (w *World) database(c fdb.Connection) *database {
 	return d
 }
 
-// forget drops a database that no server has ever joined and that nobody uses: a cluster file was wrong.
+// forget drops a database that nobody uses, and that no server has ever joined: a cluster file was wrong.
 func (w *World) forget(d *database) {
-	if d.users > 0 || d.joined || len(d.hooks) > 0 {
+	if d.users > 0 || d.kept || len(d.hooks) > 0 {
 		return
 	}
 	maps.DeleteFunc(w.ids, func(_ string, other *database) bool { return other == d })

@@ -1,7 +1,6 @@
 package backups
 
 import (
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -106,20 +105,4 @@ func (p *pass) warn(report chain.Report) {
 		return
 	}
 	p.objects.Tell(p.backup, port.Event{Reason: c.Reason, Message: c.Message, Warning: true})
-}
-
-func sorted(paths []string) []string {
-	slices.Sort(paths)
-	return paths
-}
-
-// place names what a URL leads to: of its parameters only the bucket says where.
-func place(url string) string {
-	plain, query, _ := strings.Cut(url, "?")
-	for parameter := range strings.SplitSeq(query, "&") {
-		if strings.HasPrefix(parameter, "bucket=") {
-			plain += "?" + parameter
-		}
-	}
-	return plain
 }

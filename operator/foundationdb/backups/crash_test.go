@@ -2,8 +2,6 @@ package backups
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -24,7 +22,7 @@ func story(w *world) (ends []string) {
 	}
 	b := sample("orders")
 	b.Spec.DeletionPolicy = v1beta2.BackupDeletionCleanup
-	w.put(b)
+	w.make(b)
 	w.settle("orders")
 	end()
 	for _, change := range []func(*v1beta2.FoundationDBBackup){
@@ -44,9 +42,9 @@ func story(w *world) (ends []string) {
 	w.remove("orders")
 	for range 10 {
 		w.pass("orders")
-		w.db.Advance(refusedWait)
+		w.Advance(refusedWait)
 	}
-	return append(ends, fmt.Sprint(w.state("default").State), fmt.Sprint(slices.Sorted(maps.Keys(w.stored))))
+	return append(ends, fmt.Sprint(w.state("default").State), fmt.Sprint("there: ", w.there("orders"), w.agents()))
 }
 
 // revived runs a story in which the operator is started again whenever it has died.

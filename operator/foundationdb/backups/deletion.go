@@ -3,6 +3,7 @@ package backups
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/pawl-dev/pawl/chain"
 	"github.com/pawl-dev/pawl/fdb"
@@ -92,4 +93,15 @@ func removeFinalizer(p *pass) chain.Decision[*pass] {
 		return out
 	}
 	return chain.Decision[*pass]{Acts: []chain.Act[*pass]{act}}
+}
+
+// place names what a URL leads to: of its parameters only the bucket says where.
+func place(url string) string {
+	plain, query, _ := strings.Cut(url, "?")
+	for parameter := range strings.SplitSeq(query, "&") {
+		if strings.HasPrefix(parameter, "bucket=") {
+			plain += "?" + parameter
+		}
+	}
+	return plain
 }

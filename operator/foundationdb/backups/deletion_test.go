@@ -28,7 +28,7 @@ func TestDeletionPolicy(t *testing.T) {
 			if got := strings.Join(w.effects[before:], ", "); got != want.effects || !out.IsDone() {
 				t.Errorf("%s: %s", got, out)
 			}
-			if _, there := w.stored["FoundationDBBackup/default/orders"]; there || w.state("default").State != want.state {
+			if there := w.there("orders"); there || w.state("default").State != want.state {
 				t.Errorf("there=%t %+v", there, w.state("default"))
 			}
 			if len(w.db.Violations()) > 0 {
@@ -43,7 +43,7 @@ func deleted(t *testing.T, policy v1beta2.BackupDeletionPolicy, more func(*world
 	w := newWorld(t)
 	b := sample("orders")
 	b.Spec.DeletionPolicy = policy
-	w.put(b)
+	w.make(b)
 	w.settle("orders")
 	if more != nil {
 		more(w)
@@ -55,7 +55,7 @@ func deleted(t *testing.T, policy v1beta2.BackupDeletionPolicy, more func(*world
 // TestPolicyChanges: the finalizer follows the policy.
 func TestPolicyChanges(t *testing.T) {
 	w := newWorld(t)
-	w.put(sample("orders"))
+	w.make(sample("orders"))
 	w.settle("orders")
 	for _, step := range []struct {
 		policy v1beta2.BackupDeletionPolicy
@@ -76,16 +76,16 @@ func TestCleanupSparesOthers(t *testing.T) {
 			b := sample("same")
 			b.Spec.ClusterName, b.Spec.BlobStoreConfiguration.BackupName = "elsewhere", "orders"
 			b.Spec.BlobStoreConfiguration.URLParameters = append(b.Spec.BlobStoreConfiguration.URLParameters, "tcpnodelay=1")
-			w.put(b)
-			return func() { delete(w.stored, keyOf(b)) }
+			w.make(b)
+			return func() { w.drop(b) }
 		},
 		"a restore that runs": func(w *world) func() {
 			r := &v1beta2.FoundationDBRestore{}
 			r.Name, r.Namespace = "orders", "default"
 			r.Spec.BlobStoreConfiguration, r.Spec.DestinationClusterName = sample("orders").Spec.BlobStoreConfiguration, "elsewhere"
 			r.Status.Running = true
-			w.put(r)
-			return func() { delete(w.stored, keyOf(r)) }
+			w.make(r)
+			return func() { w.drop(r) }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestCleanupSparesOthers(t *testing.T) {
 			}
 			leave()
 			w.pass("orders")
-			if _, there := w.stored["FoundationDBBackup/default/orders"]; there || w.did("delete backup") != 1 {
+			if there := w.there("orders"); there || w.did("delete backup") != 1 {
 				t.Errorf("%v", w.effects)
 			}
 		})
@@ -126,9 +126,9 @@ func TestDeletionWaits(t *testing.T) {
 	if w.did("Patch FoundationDBBackup/default/orders") != 1 {
 		t.Errorf("it is let go although nothing was deleted: %v", w.effects)
 	}
-	delete(w.stored, "FoundationDBCluster/default/orders")
+	w.drop(clusterOf())
 	w.pass("orders")
-	if _, there := w.stored["FoundationDBBackup/default/orders"]; there || w.did("abort backup") != 1 {
+	if there := w.there("orders"); there || w.did("abort backup") != 1 {
 		t.Errorf("%v", w.effects)
 	}
 }

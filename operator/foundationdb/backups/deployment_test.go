@@ -1,6 +1,7 @@
 package backups
 
 import (
+	"context"
 	"flag"
 	"os"
 	"path/filepath"
@@ -193,16 +194,16 @@ func TestPatch(t *testing.T) {
 	if !outdated(old, wanted) {
 		t.Error("it is not outdated")
 	}
+	w := newWorld(t)
+	w.make(old)
 	patch, err := patchOf(old, wanted)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var change map[string]any
-	if err := yaml.Unmarshal(patch, &change); err != nil {
+	got := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: old.Namespace, Name: old.Name}}
+	if err := w.As("").Objects.Patch(context.Background(), got, patch); err != nil {
 		t.Fatal(err)
 	}
-	got := &appsv1.Deployment{}
-	decode(merged(encode(old), change), got)
 	if d := cmp.Diff(encode(wanted.Spec), encode(got.Spec)); d != "" {
 		t.Error(d)
 	}

@@ -32,7 +32,7 @@ type facts struct {
 	live    fdb.BackupStatus
 
 	agents *appsv1.Deployment // nil: there is none
-	pods   []corev1.Pod       // of agents; only read while some of them are not ready
+	pods   []corev1.Pod       // of agents
 	wanted *appsv1.Deployment // nil: no agents
 	broken error              // why wanted cannot be made
 
@@ -120,9 +120,6 @@ func (o *Operator) readAgents(ctx context.Context, f *facts) error {
 		return err
 	}
 	f.agents = d
-	if d.Status.ReadyReplicas >= d.Status.Replicas {
-		return nil
-	}
 	var pods corev1.PodList
 	err = o.objects.List(ctx, &pods, d.Namespace, map[string]string{PodLabel: d.Name})
 	f.pods = pods.Items

@@ -21,16 +21,16 @@ func TestStoreRefuses(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			w := newWorld(t)
 			w.db.Inject(sim.Fault{Kind: kind})
-			w.put(sample("orders"))
+			w.make(sample("orders"))
 			for range 5 {
 				w.pass("orders")
-				w.kubelet()
-				w.db.Advance(time.Minute)
+				w.Advance(15 * time.Second)
+				w.Advance(time.Minute)
 			}
 			w.expect("orders", ReadyCondition, "False FdbBlobStoreRefused")
 			w.expect("orders", ProgressingCondition, "False FdbBlobStoreRefused")
-			if w.told("FdbBlobStoreRefused") != 1 || !strings.Contains(strings.Join(w.events, "\n"), text) || w.told("BackupStarted") != 0 {
-				t.Errorf("%v", w.events)
+			if w.told("FdbBlobStoreRefused") != 1 || !strings.Contains(w.events(), text) || w.told("BackupStarted") != 0 {
+				t.Errorf("%v", w.events())
 			}
 			w.db.Clear("")
 			w.settle("orders")
@@ -43,7 +43,7 @@ func TestStoreRefuses(t *testing.T) {
 // known stays.
 func TestSilence(t *testing.T) {
 	w := newWorld(t)
-	w.put(sample("orders"))
+	w.make(sample("orders"))
 	w.settle("orders")
 	known := *w.backup("orders").Status.BackupDetails
 	w.db.Inject(sim.Fault{Kind: sim.FaultTimedOut, Command: "status", Before: true, For: time.Hour})
@@ -53,7 +53,7 @@ func TestSilence(t *testing.T) {
 	before := len(w.effects)
 	for range 3 {
 		w.pass("orders")
-		w.kubelet()
+		w.Advance(15 * time.Second)
 	}
 	w.expect("orders", ReadyCondition, "Unknown FdbDatabaseSilent")
 	w.expect("orders", ProgressingCondition, "Unknown FdbDatabaseSilent")
@@ -74,24 +74,20 @@ func TestSilence(t *testing.T) {
 // TestBeforeTheCluster: without cluster, connection string or tools a backup waits and says for what.
 func TestBeforeTheCluster(t *testing.T) {
 	w := newWorld(t)
-	cluster := w.stored["FoundationDBCluster/default/orders"]
-	delete(w.stored, "FoundationDBCluster/default/orders")
-	w.put(sample("orders"))
+	w.drop(clusterOf())
+	w.make(sample("orders"))
 	w.pass("orders")
 	w.expect("orders", ReadyCondition, "False ClusterMissing")
-	c := &v1beta2.FoundationDBCluster{}
-	c.Name, c.Namespace, c.Spec.Version = "orders", "default", "7.3.69"
-	w.put(c)
+	w.found(fdb.Connection{}, "")
 	w.pass("orders")
 	w.expect("orders", ReadyCondition, "False ClusterUnmade")
 	if w.did("Create Deployment/default/orders-backup-agents") != 1 {
 		t.Error("there are no agents")
 	}
-	w.stored["FoundationDBCluster/default/orders"] = cluster
-	w.tools = []string{"7.1"}
+	w.found(w.db.Connection(), "7.2.4")
 	w.pass("orders")
 	w.expect("orders", ReadyCondition, "Unknown FdbToolsMissing")
-	w.tools = []string{"7.3"}
+	w.found(w.db.Connection(), "7.3.69")
 	w.settle("orders")
 	w.expect("orders", ReadyCondition, "True Running")
 }
@@ -115,21 +111,21 @@ func TestRefusedSpec(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.restart(Options{TemplateLimits: c.limits})
-			w.put(sample("orders"))
+			w.make(sample("orders"))
 			w.settle("orders")
 			w.edit("orders", c.change)
 			before := len(w.effects)
 			for range 3 {
 				w.pass("orders")
-				w.kubelet()
+				w.Advance(15 * time.Second)
 			}
 			w.expect("orders", ReadyCondition, "False "+c.reason)
 			w.expect("orders", ProgressingCondition, "False "+c.reason)
 			if got := strings.Join(w.effects[before:], ", "); got != "SaveStatus FoundationDBBackup/default/orders" {
 				t.Errorf("%s", got)
 			}
-			if !strings.Contains(strings.Join(w.events, "\n"), c.path) {
-				t.Errorf("%v", w.events)
+			if !strings.Contains(w.events(), c.path) {
+				t.Errorf("%v", w.events())
 			}
 		})
 	}
@@ -145,10 +141,10 @@ func TestSecret(t *testing.T) {
 	w := newWorld(t)
 	b := sample("orders")
 	b.Spec.BlobStoreConfiguration.AccountName = "key:hunter2:token9@store:8333"
-	w.put(b)
+	w.make(b)
 	for range 3 {
 		w.pass("orders")
-		w.kubelet()
+		w.Advance(15 * time.Second)
 	}
 	w.expect("orders", ReadyCondition, "False FdbAgentsUnauthenticated")
 	if w.did("start backup") != 0 {
@@ -167,9 +163,9 @@ func TestSecret(t *testing.T) {
 	o := w.backup("orders")
 	o.Spec = v1beta2.FoundationDBBackupSpec{}
 	status, _ := json.Marshal(o)
-	agents, _ := json.Marshal(w.stored["Deployment/default/orders-backup-agents"])
+	agents, _ := json.Marshal(w.deployment())
 	for where, text := range map[string]string{
-		"the status": string(status), "the agents": string(agents), "the events": strings.Join(w.events, "\n"), "the database": strings.Join(w.db.Transcript(), "\n"),
+		"the status": string(status), "the agents": string(agents), "the events": w.events(), "the database": strings.Join(w.db.Transcript(), "\n"),
 	} {
 		if strings.Contains(text, "hunter2") || strings.Contains(text, "token9") {
 			t.Errorf("the secret stands in %s", where)
@@ -180,7 +176,7 @@ func TestSecret(t *testing.T) {
 // TestConflict: a status that another has changed in between is not overwritten; the next pass is right.
 func TestConflict(t *testing.T) {
 	w := newWorld(t)
-	w.put(sample("orders"))
+	w.make(sample("orders"))
 	w.crash = func(effect string, after bool) bool {
 		if effect == "start backup" && after {
 			w.edit("orders", func(b *v1beta2.FoundationDBBackup) { b.Spec.BackupState = v1beta2.BackupStopped })

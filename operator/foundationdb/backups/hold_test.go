@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -33,7 +34,7 @@ func TestPlan(t *testing.T) {
 	w := newWorld(t)
 	b := sample("orders")
 	b.Spec.BackupState, b.Spec.DeletionPolicy = v1beta2.BackupPaused, v1beta2.BackupDeletionStop
-	w.put(b)
+	w.make(b)
 	want := `UpdateBackupStatus: add finalizer foundationdb.org/fdb-kubernetes-operator held=false
 UpdateBackupAgents: create agents held=false
 StartBackup: start backup default held=false
@@ -41,8 +42,8 @@ ToggleBackupPaused: pause backups orders held=false`
 	if got := w.plan("orders"); got != want {
 		t.Errorf("%s", got)
 	}
-	if len(w.effects)+len(w.events) > 0 {
-		t.Errorf("%v %v", w.effects, w.events)
+	if len(w.effects)+len(w.events()) > 0 {
+		t.Errorf("%v %v", w.effects, w.events())
 	}
 	w.settle("orders")
 	if got := w.plan("orders"); got != "" {
@@ -62,10 +63,10 @@ func TestHold(t *testing.T) {
 	w := newWorld(t)
 	b := sample("orders")
 	b.Annotations = map[string]string{foundationdb.HoldAnnotation: "StartBackup"}
-	w.put(b)
+	w.make(b)
 	for range 3 {
 		w.pass("orders")
-		w.kubelet()
+		w.Advance(15 * time.Second)
 	}
 	w.expect("orders", ProgressingCondition, "True Held")
 	if w.did("start backup") != 0 || w.backup("orders").Status.AgentCount != 2 {
@@ -79,9 +80,7 @@ func TestHold(t *testing.T) {
 	}
 
 	approve := func(hash string) {
-		b := w.backup("orders")
-		b.Annotations[foundationdb.ApproveAnnotation] = hash
-		w.put(b)
+		w.edit("orders", func(b *v1beta2.FoundationDBBackup) { b.Annotations[foundationdb.ApproveAnnotation] = hash })
 	}
 	approve("000000000000")
 	w.pass("orders")

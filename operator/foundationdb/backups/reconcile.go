@@ -34,7 +34,7 @@ type Options struct {
 	TemplateLimits foundationdb.TemplateLimits
 	// LogDir, LogGroup and TraceFormat are those of the tools' trace files. Without LogDir there are none.
 	LogDir, LogGroup, TraceFormat string
-	// Look is how often a backup is read that is as it should be: 60 s.
+	// Look is how often a backup is looked at that waits for something that wakes nobody: 60 s.
 	Look time.Duration
 	// DeleteTime is how long one call may delete what a backup has written: 2 min. The call is repeated until nothing is left.
 	DeleteTime time.Duration
@@ -68,7 +68,8 @@ type pass struct {
 	plan   string                           // the hash of the plan, while links are held
 }
 
-// Reconcile makes one pass. An object that is gone is Done; a backup that is as it should be is looked at again later.
+// Reconcile makes one pass. Done: the backup is as it should be, or gone; who calls looks at it again from time to time,
+// since what the database does wakes nobody.
 func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outcome {
 	p, links, err := o.begin(ctx, ref)
 	if err != nil || p == nil {
@@ -156,10 +157,8 @@ func (p *pass) save(ctx context.Context, _ *pass, report chain.Report) error {
 func (p *pass) next(out outcome.Outcome) outcome.Outcome {
 	look := p.options.Look
 	switch {
-	case out.IsFail() || p.gone:
+	case out.IsFail() || out.IsDone():
 		return out
-	case out.IsDone():
-		return outcome.Later(look, "Settled", "the backup is as it should be")
 	case out.After() > 0:
 		look = min(look, out.After())
 	}

@@ -70,14 +70,17 @@ func agentsAct(name, event string, do func(context.Context, *pass) error) chain.
 // has evicted them.
 func (p *pass) removeEnded() chain.Decision[*pass] {
 	var d chain.Decision[*pass]
+	var soonest time.Duration
 	for i := range p.pods {
 		pod := &p.pods[i]
 		since, ended := endOf(pod)
-		if !ended || pod.DeletionTimestamp != nil || !metav1.IsControlledBy(pod, p.agents) && metav1.GetControllerOf(pod) == nil {
-			continue
+		if !ended || pod.DeletionTimestamp != nil || metav1.GetControllerOf(pod) == nil {
+			continue // somebody has made it
 		}
 		if left := p.options.Limits.TerminalPodAge - p.now.Sub(since); left > 0 {
-			d.Outcome = outcome.Later(left, "AgentsEnded", "agents have ended and are removed soon")
+			if soonest == 0 || left < soonest {
+				soonest = left
+			}
 			continue
 		}
 		d.Acts = append(d.Acts, chain.Act[*pass]{Name: "delete pod", Targets: []string{pod.Name}, Do: func(ctx context.Context, p *pass) outcome.Outcome {
@@ -85,6 +88,9 @@ func (p *pass) removeEnded() chain.Decision[*pass] {
 				"delete pod %s: its phase is %s since %s, and agents hold no data", pod.Name, pod.Status.Phase, since.UTC().Format(time.RFC3339))})
 			return outcome.Fail(p.objects.Delete(ctx, pod))
 		}})
+	}
+	if soonest > 0 {
+		d.Outcome = outcome.Later(soonest, "AgentsEnded", "agents have ended and are removed soon")
 	}
 	return d
 }

@@ -1,6 +1,7 @@
 package backups
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
@@ -88,7 +89,8 @@ func (f *facts) ignored() []string {
 		add(path+"enableReadinessProbe", c.EnableReadinessProbe != nil)
 	}
 	add("spec.sidecarContainer.imageConfigs", unified(f.backup) && len(s.SidecarContainer.ImageConfigs) > 0)
-	return sorted(paths)
+	slices.Sort(paths)
+	return paths
 }
 
 func list(names []string) string { return strings.Join(names, ", ") }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -15,8 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
@@ -24,30 +20,30 @@ import (
 	fdbsim "github.com/pawl-dev/pawl/fdb/sim"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb/port"
+	"github.com/pawl-dev/pawl/operator/foundationdb/sim"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// world is an API server in memory, the simulated database, and a kubelet that runs the agents.
+// world is a simulated Kubernetes with a database called orders, and an operator of backups. The servers of the
+// database have no pods; the agents have.
 type world struct {
-	t        testing.TB
+	t testing.TB
+	*sim.World
 	db       *fdbsim.Cluster
 	version  fdb.Version
-	stored   map[string]map[string]any // kind/namespace/name
-	last     int                       // resource version
-	events   []string
 	effects  []string // writes, and calls that change something
-	calls    []string // everything
 	secrets  []fdb.Secret
 	crash    func(effect string, after bool) bool // the operator dies before or after an effect
 	dead     bool
 	revives  bool // a pass in which it died is followed by a start
-	tools    []string
+	options  Options
 	operator *Operator
 }
 
-func newWorld(t testing.TB) *world {
+func newWorld(t testing.TB, tools ...string) *world {
 	t.Helper()
-	w := &world{t: t, db: fdbsim.New(fdbsim.Options{Seed: 7}), stored: map[string]map[string]any{}, tools: []string{"7.1", "7.3", "7.4"}}
+	w := &world{t: t, World: sim.New(sim.Options{Seed: 7, Tools: tools})}
+	w.db = w.Cluster()
 	w.version, _ = fdb.ParseVersion("7.3.69")
 	first := fdb.Connection{Description: "orders", ID: "first"}
 	var servers []fdbsim.Server
@@ -71,40 +67,144 @@ func newWorld(t testing.TB) *world {
 		s.Connection = first
 		w.db.Start(s)
 	}
-	w.db.Advance(5 * time.Second)
+	w.Advance(5 * time.Second)
 	if a := w.db.Run(fdbsim.Run{Argv: []string{"--exec", "configure new single ssd", "--timeout", "60"}, Version: w.version, Connection: first}); a.Exit != 0 {
 		t.Fatal(a.Stderr)
 	}
 	for range 600 {
-		if w.db.Advance(time.Second); w.db.Unhealthy() == "" {
+		if w.Advance(time.Second); w.db.Unhealthy() == "" {
 			break
 		}
 	}
-	c := &v1beta2.FoundationDBCluster{}
-	c.Name, c.Namespace, c.Spec.Version = "orders", "default", "7.3.69"
-	c.Status.ConnectionString, c.Status.RunningVersion, c.Status.Configured = w.db.Connection().String(), "7.3.69", true
-	w.put(c)
+	w.found(w.db.Connection(), "7.3.69")
+	w.Before(func(e sim.Effect) error { return w.hook(e, false) })
+	w.After(func(e sim.Effect) error { return w.hook(e, true) })
 	w.restart(Options{})
 	return w
 }
 
-// restart starts the operator anew.
-func (w *world) restart(o Options) {
-	o.Now = w.db.Now
-	w.dead, w.operator = false, New(w, tools{w}, o)
+// found makes the object of the cluster, with a connection string unless it is the zero value, and its config map.
+func (w *world) found(connection fdb.Connection, running string) {
+	c := clusterOf()
+	if !w.get(c) {
+		w.make(c)
+	}
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "orders-config", Namespace: "default"}}
+	m.Data = map[string]string{"cluster-file": w.db.Connection().String()}
+	if !w.get(m.DeepCopy()) {
+		w.make(m)
+	}
+	c.Status = v1beta2.FoundationDBClusterStatus{RunningVersion: running}
+	if len(connection.Coordinators) > 0 {
+		c.Status.ConnectionString = connection.String()
+	}
+	w.must(w.As("").Objects.SaveStatus(context.Background(), c))
 }
 
-func kindOf(o any) string { return reflect.TypeOf(o).Elem().Name() }
+func clusterOf() *v1beta2.FoundationDBCluster {
+	c := &v1beta2.FoundationDBCluster{}
+	c.Name, c.Namespace, c.Spec.Version = "orders", "default", "7.3.69"
+	return c
+}
 
-func keyOf(o port.Object) string { return kindOf(o) + "/" + o.GetNamespace() + "/" + o.GetName() }
+// deployment is that of the agents of orders; nil: there is none.
+func (w *world) deployment() *appsv1.Deployment {
+	d := &appsv1.Deployment{}
+	d.Namespace, d.Name = "default", "orders-backup-agents"
+	if !w.get(d) {
+		return nil
+	}
+	return d
+}
+
+// restart starts the operator anew.
+func (w *world) restart(o Options) {
+	w.options = o
+	o.Now = w.Now
+	w.dead, w.operator = false, New(w.Objects(), w.Database(), o)
+}
+
+var errDead = fault.APIUnavailable.Errorf("the operator is dead")
+
+// hook records an effect, and lets the operator die. One that is dead has no effect any more.
+func (w *world) hook(e sim.Effect, after bool) error {
+	effect := e.Verb + " " + e.Kind + "/" + e.Namespace + "/" + e.Name
+	if e.Verb == "Run" {
+		effect = string(e.Call.Command)
+	}
+	reads := e.Call.Command == fdb.CommandBackupStatus || e.Call.Command == fdb.CommandRestoreStatus
+	if w.dead && (!after || !reads) {
+		return errDead
+	}
+	if reads {
+		return nil
+	}
+	if after {
+		w.effects = append(w.effects, effect)
+		if e.Call.Secrets != "" {
+			w.secrets = append(w.secrets, e.Call.Secrets)
+		}
+	}
+	if w.crash != nil && w.crash(effect, after) {
+		w.dead = true
+		return errDead
+	}
+	return nil
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// make creates an object as a person does, with its status.
+func (w *world) make(o port.Object) {
+	w.t.Helper()
+	status := encode(o)["status"]
+	w.must(w.As("").Objects.Create(context.Background(), o))
+	if m, _ := status.(map[string]any); len(m) > 0 {
+		m := encode(o)
+		m["status"] = status
+		decode(m, o)
+		w.must(w.As("").Objects.SaveStatus(context.Background(), o))
+	}
+}
+
+// get reads an object into o.
+func (w *world) get(o port.Object) bool {
+	found, err := w.As("").Objects.Get(context.Background(), o)
+	w.must(err)
+	return found
+}
+
+// drop deletes an object as a person does.
+func (w *world) drop(o port.Object) {
+	w.t.Helper()
+	if w.get(o) {
+		w.must(w.As("").Objects.Delete(context.Background(), o))
+	}
+}
+
+// change changes metadata and spec of an object as a person does.
+func (w *world) change(o port.Object, change func()) {
+	w.t.Helper()
+	if !w.get(o) {
+		w.t.Fatalf("there is no %s", o.GetName())
+	}
+	before := encode(o)
+	change()
+	patch := difference(before, encode(o))
+	delete(patch, "status")
+	encoded, err := json.Marshal(patch)
+	w.must(err)
+	w.must(w.As("").Objects.Patch(context.Background(), o, encoded))
+}
 
 func encode(o any) map[string]any {
-	text, err := json.Marshal(o)
+	m, err := asMap(o)
 	if err != nil {
-		panic(err)
-	}
-	var m map[string]any
-	if err := json.Unmarshal(text, &m); err != nil {
 		panic(err)
 	}
 	return m
@@ -115,89 +215,45 @@ func decode(m map[string]any, into any) {
 	if err != nil {
 		panic(err)
 	}
-	v := reflect.ValueOf(into).Elem()
-	v.Set(reflect.Zero(v.Type()))
 	if err := json.Unmarshal(text, into); err != nil {
 		panic(err)
 	}
 }
 
-// put stores an object as a person does.
-func (w *world) put(o port.Object) {
-	w.last++
-	o.SetResourceVersion(fmt.Sprint(w.last))
-	if o.GetUID() == "" {
-		o.SetUID(types.UID(fmt.Sprintf("uid-%04d-0000", w.last)))
-		o.SetGeneration(1)
-		o.SetCreationTimestamp(metav1.NewTime(w.db.Now()))
-	}
-	w.stored[keyOf(o)] = encode(o)
-}
-
-// get reads an object into o.
-func (w *world) get(o port.Object) bool {
-	m, found := w.stored[keyOf(o)]
-	if found {
-		decode(m, o)
-	}
-	return found
-}
-
 func (w *world) backup(name string) *v1beta2.FoundationDBBackup {
 	w.t.Helper()
-	b := &v1beta2.FoundationDBBackup{}
-	b.Namespace, b.Name = "default", name
+	b := refTo(name)
 	if !w.get(b) {
 		w.t.Fatalf("there is no backup %s", name)
 	}
 	return b
 }
 
-// edit changes the spec of a backup as a person does.
+func refTo(name string) *v1beta2.FoundationDBBackup {
+	b := &v1beta2.FoundationDBBackup{}
+	b.Namespace, b.Name = "default", name
+	return b
+}
+
+func (w *world) there(name string) bool { return w.get(refTo(name)) }
+
+// edit changes a backup as a person does.
 func (w *world) edit(name string, change func(*v1beta2.FoundationDBBackup)) {
-	b := w.backup(name)
-	change(b)
-	b.Generation++
-	w.put(b)
+	w.t.Helper()
+	b := refTo(name)
+	w.change(b, func() { change(b) })
 }
 
-// remove deletes an object as a person does.
 func (w *world) remove(name string) {
-	b := w.backup(name)
-	if len(b.Finalizers) == 0 {
-		delete(w.stored, keyOf(b))
-		return
-	}
-	now := metav1.NewTime(w.db.Now())
-	b.DeletionTimestamp = &now
-	w.put(b)
-}
-
-// kubelet brings the deployments to what they ask for.
-func (w *world) kubelet() {
-	agents := 0
-	for _, key := range slices.Sorted(maps.Keys(w.stored)) {
-		if !strings.HasPrefix(key, "Deployment/") {
-			continue
-		}
-		d := &appsv1.Deployment{}
-		decode(w.stored[key], d)
-		n := *d.Spec.Replicas
-		agents += int(n)
-		want := appsv1.DeploymentStatus{Replicas: n, ReadyReplicas: n, UpdatedReplicas: n, ObservedGeneration: d.Generation}
-		if !reflect.DeepEqual(d.Status, want) {
-			d.Status = want
-			w.put(d)
-		}
-	}
-	w.db.SetAgents(agents)
+	w.t.Helper()
+	w.drop(refTo(name))
 }
 
 // pass makes one pass over a backup.
 func (w *world) pass(name string) outcome.Outcome {
 	out := w.operator.Reconcile(context.Background(), control.Ref{Kind: "FoundationDBBackup", Namespace: "default", Name: name})
 	if w.dead && w.revives {
-		w.restart(Options{})
+		w.restart(w.options)
 	}
 	return out
 }
@@ -208,14 +264,11 @@ func (w *world) settle(names ...string) {
 	quiet := 0
 	for range 60 {
 		before := len(w.effects)
-		var out outcome.Outcome
 		settled := true
 		for _, name := range names {
-			out = w.pass(name)
-			settled = settled && out.Reason() == "Settled"
+			settled = w.pass(name).IsDone() && settled
 		}
-		w.kubelet()
-		w.db.Advance(15 * time.Second)
+		w.Advance(15 * time.Second)
 		if quiet++; !settled || len(w.effects) != before {
 			quiet = 0
 		}
@@ -223,196 +276,12 @@ func (w *world) settle(names ...string) {
 			return
 		}
 	}
-	w.t.Fatalf("it does not settle: %v\n%s", w.effects, strings.Join(w.events, "\n"))
-}
-
-// die reports whether the operator dies now.
-func (w *world) die(effect string, after bool) bool {
-	if w.dead || w.crash == nil {
-		return w.dead
-	}
-	w.dead = w.crash(effect, after)
-	return w.dead
-}
-
-var errDead = fault.APIUnavailable.Errorf("the operator is dead")
-
-// write is one write of the operator.
-func (w *world) write(verb string, o port.Object, do func() error) error {
-	effect := verb + " " + keyOf(o)
-	if w.die(effect, false) {
-		return errDead
-	}
-	if err := do(); err != nil {
-		return err
-	}
-	w.effects = append(w.effects, effect)
-	if w.die(effect, true) {
-		return errDead
-	}
-	return nil
-}
-
-func (w *world) Get(_ context.Context, o port.Object) (bool, error) {
-	w.calls = append(w.calls, "Get "+keyOf(o))
-	if w.dead {
-		return false, errDead
-	}
-	return w.get(o), nil
-}
-
-func (w *world) List(_ context.Context, list runtime.Object, namespace string, labels map[string]string) error {
-	kind := strings.TrimSuffix(kindOf(list), "List")
-	w.calls = append(w.calls, "List "+kind)
-	if w.dead {
-		return errDead
-	}
-	items := reflect.ValueOf(list).Elem().FieldByName("Items")
-	for _, key := range slices.Sorted(maps.Keys(w.stored)) {
-		if !strings.HasPrefix(key, kind+"/"+namespace+"/") {
-			continue
-		}
-		item := reflect.New(items.Type().Elem())
-		decode(w.stored[key], item.Interface())
-		if within(labels, item.Interface().(metav1.Object).GetLabels()) {
-			items.Set(reflect.Append(items, item.Elem()))
-		}
-	}
-	return nil
-}
-
-func (w *world) Create(_ context.Context, o port.Object) error {
-	return w.write("Create", o, func() error {
-		if _, found := w.stored[keyOf(o)]; found {
-			return control.Exists.Errorf("%s", keyOf(o))
-		}
-		w.put(o)
-		return nil
-	})
-}
-
-func (w *world) Patch(_ context.Context, o port.Object, patch []byte) error {
-	return w.write("Patch", o, func() error {
-		stored, found := w.stored[keyOf(o)]
-		if !found {
-			return control.NotFound.Errorf("%s", keyOf(o))
-		}
-		var change map[string]any
-		if err := json.Unmarshal(patch, &change); err != nil {
-			return err
-		}
-		if asked, is := change["metadata"].(map[string]any)["resourceVersion"]; is && asked != stored["metadata"].(map[string]any)["resourceVersion"] {
-			return fault.WriteConflict.Errorf("%s", keyOf(o))
-		}
-		next := merged(stored, change)
-		changed := !reflect.DeepEqual(next["spec"], stored["spec"])
-		decode(next, o)
-		if changed {
-			o.SetGeneration(o.GetGeneration() + 1)
-		}
-		if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 {
-			delete(w.stored, keyOf(o))
-			return nil
-		}
-		w.put(o)
-		return nil
-	})
-}
-
-// merged applies a merge patch.
-func merged(m, change map[string]any) map[string]any {
-	m = maps.Clone(m)
-	for key, value := range change {
-		inner, isObject := value.(map[string]any)
-		old, wasObject := m[key].(map[string]any)
-		switch {
-		case value == nil:
-			delete(m, key)
-		case isObject && wasObject:
-			m[key] = merged(old, inner)
-		case isObject:
-			m[key] = merged(map[string]any{}, inner)
-		default:
-			m[key] = value
-		}
-	}
-	return m
-}
-
-func (w *world) Delete(_ context.Context, o port.Object) error {
-	return w.write("Delete", o, func() error { delete(w.stored, keyOf(o)); return nil })
-}
-
-func (w *world) SaveStatus(_ context.Context, o port.Object) error {
-	return w.write("SaveStatus", o, func() error {
-		stored, found := w.stored[keyOf(o)]
-		if !found {
-			return control.NotFound.Errorf("%s", keyOf(o))
-		}
-		if stored["metadata"].(map[string]any)["resourceVersion"] != o.GetResourceVersion() {
-			return fault.WriteConflict.Errorf("%s", keyOf(o))
-		}
-		next := maps.Clone(stored)
-		next["status"] = encode(o)["status"]
-		decode(next, o)
-		w.put(o)
-		return nil
-	})
-}
-
-func (w *world) Tell(_ port.Object, e port.Event) {
-	if !w.dead {
-		w.events = append(w.events, e.Reason+": "+e.Message)
-	}
-}
-
-// tools are the tools of the simulated database.
-type tools struct{ *world }
-
-func (t tools) Versions() []string { return t.tools }
-
-func (t tools) Status(context.Context, port.Endpoint, port.Limit) (*fdb.Status, error) {
-	t.t.Fatal("the status document is not needed")
-	return nil, nil
-}
-
-func (t tools) Transact(context.Context, port.Endpoint, []fdb.Range, func(fdb.Values) ([]fdb.Write, error)) fdb.Result {
-	t.t.Fatal("no transaction is needed")
-	return fdb.Result{}
-}
-
-func (t tools) Run(_ context.Context, at port.Endpoint, call fdb.Call) port.Answer {
-	call.ClusterFile, call.Version = "/tmp/fdb.cluster", at.Version
-	effect := string(call.Command)
-	t.calls = append(t.calls, effect)
-	reads := call.Command == fdb.CommandBackupStatus
-	unknown := port.Answer{Result: fdb.Result{Reason: fdb.ToolEnded}}
-	if t.dead || !reads && t.die(effect, false) {
-		return unknown
-	}
-	if call.Secrets != "" {
-		t.secrets = append(t.secrets, call.Secrets)
-		call.BlobCredentials = "/tmp/credentials"
-	}
-	if err := call.Check(); err != nil {
-		return port.Answer{Result: fdb.Result{Outcome: fdb.Refused, Reason: fdb.CommandRefused, Text: err.Error()}}
-	}
-	a := t.db.Call(call, at.Version, at.Connection)
-	answer := port.Answer{Result: fdb.Judge(call, at.Version, a.Exit, a.Stdout, a.Stderr), Stdout: a.Stdout}
-	if reads {
-		return answer
-	}
-	t.effects = append(t.effects, effect)
-	if t.die(effect, true) {
-		return unknown
-	}
-	return answer
+	w.t.Fatalf("it does not settle: %v\n%s", w.effects, w.events())
 }
 
 // sample is the backup of examples/foundationdb.
 func sample(name string) *v1beta2.FoundationDBBackup {
-	b := &v1beta2.FoundationDBBackup{}
-	b.Name, b.Namespace = name, "default"
+	b := refTo(name)
 	b.Spec = v1beta2.FoundationDBBackupSpec{
 		Version: "7.3.69", ClusterName: "orders", ImageType: v1beta2.ImageTypeUnified, SnapshotPeriodSeconds: new(3600),
 		BlobStoreConfiguration: &v1beta2.BlobStoreConfiguration{AccountName: "seaweedfs@seaweedfs:8333", URLParameters: []v1beta2.URLParameter{"secure_connection=0"}},
@@ -426,9 +295,7 @@ func (w *world) state(tag string) fdb.BackupStatus {
 	call := fdb.ReadBackupStatus(tag)
 	call.ClusterFile = "/tmp/fdb.cluster"
 	s, err := fdb.ParseBackupStatus([]byte(w.db.Call(call, w.version, w.db.Connection()).Stdout))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.must(err)
 	return s
 }
 
@@ -463,8 +330,28 @@ func (w *world) did(effect string) (n int) {
 	return n
 }
 
-func (w *world) pods(deployment string) []corev1.Pod {
+// events are the Events, a line each.
+func (w *world) events() string {
+	var lines []string
+	for _, e := range w.Events() {
+		lines = append(lines, e.Reason+": "+e.Message)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// told counts the Events with a reason.
+func (w *world) told(reason string) int {
+	return strings.Count("\n"+w.events(), "\n"+reason+":")
+}
+
+// agents are the names of the agents' pods.
+func (w *world) agents() []string {
 	var list corev1.PodList
-	_ = w.List(context.Background(), &list, "default", map[string]string{PodLabel: deployment})
-	return list.Items
+	w.must(w.As("").Objects.List(context.Background(), &list, "default", nil))
+	var names []string
+	for _, p := range list.Items {
+		names = append(names, p.Name)
+	}
+	slices.Sort(names)
+	return names
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/outcome"
@@ -29,8 +28,8 @@ func addPods(p *pass) decision {
 			out = outcome.Later(upgradeAgain, "ServiceHasNoIP", "%s waits for the IP of its service", g.ProcessGroupID)
 			continue
 		}
-		id, err := fdb.ParseGroupID(string(g.ProcessGroupID))
-		if err != nil {
+		id, known := p.ids[g.ProcessGroupID]
+		if !known {
 			continue
 		}
 		f := podFacts(m)

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pawl-dev/pawl/control"
-	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/outcome"
 )
@@ -20,8 +19,8 @@ func addPVCs(p *pass) decision {
 		if g.Marked() || p.member(g.ProcessGroupID).claim != nil {
 			continue
 		}
-		id, err := fdb.ParseGroupID(string(g.ProcessGroupID))
-		if err != nil {
+		id, known := p.ids[g.ProcessGroupID]
+		if !known {
 			continue
 		}
 		if claim, err := foundationdb.Claim(p.cluster, id); err == nil && claim != nil {

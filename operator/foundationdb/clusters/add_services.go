@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pawl-dev/pawl/control"
-	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/outcome"
@@ -24,8 +23,8 @@ func addServices(p *pass) decision {
 		if p.member(g.ProcessGroupID).service != nil || g.Marked() && g.Excluded() {
 			continue
 		}
-		id, err := fdb.ParseGroupID(string(g.ProcessGroupID))
-		if err != nil {
+		id, known := p.ids[g.ProcessGroupID]
+		if !known {
 			continue
 		}
 		if want := foundationdb.GroupService(p.cluster, id); want != nil {

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -81,7 +80,7 @@ func TestHoldAndApprove(t *testing.T) {
 func TestTakeOver(t *testing.T) {
 	l := begin(t, sim.Options{}, nil)
 	l.settle(30 * time.Minute)
-	l.writes("7.3.69")
+	l.writes(200*time.Millisecond, "7.3.69")
 	pods := l.pods()
 	for i := range pods {
 		pod := &pods[i]
@@ -117,15 +116,6 @@ func TestTakeOver(t *testing.T) {
 		}
 	}
 	l.kept()
-}
-
-func (l *life) pods() []corev1.Pod {
-	l.t.Helper()
-	var list corev1.PodList
-	if err := l.As("").Objects.List(context.Background(), &list, namespace, nil); err != nil {
-		l.t.Fatal(err)
-	}
-	return list.Items
 }
 
 // A status that another program changes ends all work on the cluster until a person has looked at it.

@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/outcome"
 )
@@ -20,8 +19,8 @@ func deletePodsForBuggification(p *pass) decision {
 		if pod == nil || pod.DeletionTimestamp != nil {
 			continue
 		}
-		id, err := fdb.ParseGroupID(string(g.ProcessGroupID))
-		if err == nil && foundationdb.BuggifyDiffers(p.cluster.Spec, id, pod) != "" {
+		id, known := p.ids[g.ProcessGroupID]
+		if known && foundationdb.BuggifyDiffers(p.cluster.Spec, id, pod) != "" {
 			victims = append(victims, pod)
 		}
 	}

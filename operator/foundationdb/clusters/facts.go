@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/fdb"
@@ -40,8 +41,6 @@ type member struct {
 	unreachable bool
 	// present: the binary of the desired version is there. Looked for in an incompatible upgrade only.
 	present bool
-	// want is the pod as it should be, once it was asked for.
-	want *corev1.Pod
 }
 
 // member returns what Kubernetes has of a group, which may be nothing.
@@ -236,25 +235,44 @@ func (p *pass) gatherPods(ctx context.Context) {
 			continue
 		}
 		if foundationdb.ImageTypeOf(m.pod) == v1beta2.ImageTypeUnified {
-			m.variables, _ = foundationdb.ToldVariables(m.pod)
+			m.variables = p.told(m.pod)
 			m.present = upgrade && launcherVersion(m.pod) == p.desired
 			continue
 		}
-		m.variables = p.memory.variables[m.pod.UID]
+		m.variables = p.memory.variables[m.pod.UID].values
 		m.present = upgrade && p.memory.present[m.pod.UID] == p.desired
 		if ready(m.pod, foundationdb.SidecarContainer) && (m.variables == nil || upgrade && !m.present) {
 			asked = append(asked, m)
 		}
 	}
+	there := make(map[types.UID]bool, len(p.members))
+	for _, m := range p.members {
+		if m.pod != nil {
+			there[m.pod.UID] = true
+		}
+	}
+	p.memory.keep(there)
 	p.parallel(asked, func(m *member) { p.ask(ctx, m, upgrade) })
 	for _, m := range asked {
 		if m.variables != nil {
-			p.memory.variables[m.pod.UID] = m.variables
+			p.memory.variables[m.pod.UID] = variables{values: m.variables}
 		}
 		if m.present {
 			p.memory.present[m.pod.UID] = p.desired
 		}
 	}
+}
+
+// told are the variables that the launcher of a pod has told.
+func (p *pass) told(pod *corev1.Pod) map[string]string {
+	text := pod.Annotations[foundationdb.LauncherEnvironmentAnnotation]
+	known := p.memory.variables[pod.UID]
+	if known.text != text || known.values == nil {
+		known.text = text
+		known.values, _ = foundationdb.ToldVariables(pod)
+		p.memory.variables[pod.UID] = known
+	}
+	return known.values
 }
 
 // ask asks a sidecar.

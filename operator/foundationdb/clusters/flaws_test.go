@@ -86,7 +86,7 @@ func TestFlaw7(t *testing.T) {
 func TestFlaw8(t *testing.T) {
 	l := begin(t, sim.Options{}, nil)
 	l.settle(30 * time.Minute)
-	l.writes("7.3.69", "7.4.6")
+	l.writes(200*time.Millisecond, "7.3.69", "7.4.6")
 	l.Cluster().Connect(fdbsim.Client{Address: "192.0.2.9:4000", LogGroup: "old", Versions: []fdb.Version{{Major: 7, Minor: 3, Patch: 69}}})
 	l.edit(fmt.Sprintf(`{"spec":{"version":"7.4.6","processGroupsToRemove":[%q]}}`, l.first("storage")))
 	l.lasts(time.Hour)
@@ -149,7 +149,7 @@ func TestFlaw18(t *testing.T) {
 		for _, pod := range l.pods() {
 			for _, a := range l.Cluster().ClusterFile(sim.ServerName(namespace, pod.Name, 1)).Coordinators {
 				if _, err := netip.ParseAddr(a.Host); err != nil {
-					l.t.Errorf("%s still has %s in its cluster file", pod.Name, a)
+					t.Errorf("%s still has %s in its cluster file", pod.Name, a)
 				}
 			}
 		}
@@ -191,7 +191,7 @@ func TestFlaw20(t *testing.T) {
 	}
 	l.Before(func(e sim.Effect) error {
 		if e.Verb == "Delete" && e.Name == pod {
-			l.t.Errorf("%s is deleted while nobody reports", pod)
+			t.Errorf("%s is deleted while nobody reports", pod)
 		}
 		return nil
 	})
@@ -208,7 +208,7 @@ func TestFlaw21(t *testing.T) {
 	l.settle(30 * time.Minute)
 	l.Before(func(e sim.Effect) error {
 		if e.Verb == "Run" {
-			l.t.Errorf("%s", e)
+			t.Errorf("%s", e)
 		}
 		return nil
 	})

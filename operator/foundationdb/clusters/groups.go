@@ -112,8 +112,8 @@ func (p *pass) conditionsOf(g *v1beta2.ProcessGroupStatus, m *member, hash func(
 	}
 	class := classOf(g)
 	if m.pod != nil {
-		want := p.wantedPod(g)
-		set(v1beta2.IncorrectPodSpec, want != nil && m.pod.Annotations[foundationdb.SpecAnnotation] != want.Annotations[foundationdb.SpecAnnotation])
+		want, err := p.pods.PodHash(p.ids[g.ProcessGroupID])
+		set(v1beta2.IncorrectPodSpec, err == nil && m.pod.Annotations[foundationdb.SpecAnnotation] != want)
 		set(v1beta2.IncorrectPodMetadata, p.metadataDiffers(g))
 		image, servers := foundationdb.ImageTypeOf(m.pod), foundationdb.ServersIn(m.pod)
 		outdated := m.pod.Annotations[foundationdb.ConfigAnnotation] != hash(class, image, servers)
@@ -247,24 +247,6 @@ func (p *pass) commandsDiffer(g *v1beta2.ProcessGroupStatus, m *member, servers 
 		}
 	}
 	return false, false
-}
-
-// wantedPod is the pod that a group should have; nil if none can be built.
-func (p *pass) wantedPod(g *v1beta2.ProcessGroupStatus) *corev1.Pod {
-	m := p.member(g.ProcessGroupID)
-	if m.want != nil {
-		return m.want
-	}
-	id, err := fdb.ParseGroupID(string(g.ProcessGroupID))
-	if err != nil {
-		return nil
-	}
-	pod, err := foundationdb.Pod(p.cluster, id, podFacts(m))
-	if err != nil {
-		return nil
-	}
-	m.want = pod
-	return pod
 }
 
 func podFacts(m *member) foundationdb.PodFacts {

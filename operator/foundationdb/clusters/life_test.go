@@ -1,14 +1,20 @@
 package clusters_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/port"
 	"github.com/pawl-dev/pawl/operator/foundationdb/sim"
 )
 
@@ -175,19 +181,67 @@ func TestStories(t *testing.T) {
 			t.Parallel()
 			l := begin(t, s.options, s.make)
 			l.settle(30 * time.Minute)
-			l.writes("7.1.67", "7.3.69", "7.4.6")
+			l.writes(200*time.Millisecond, "7.1.67", "7.3.69", "7.4.6")
 			before := l.Cluster().CausedRecoveries()
 			s.change(l)
 			l.settle(max(s.limit, time.Hour))
-			l.settled()
+			s.ended(l)
 			if n := l.Cluster().CausedRecoveries() - before; n > s.recoveries {
 				l.fail("%d recoveries caused, at most %d", n, s.recoveries)
 			}
-			if s.check != nil {
-				s.check(l)
-			}
-			l.kept()
 		})
+	}
+}
+
+// ended checks what must be true at the end of a story.
+func (s story) ended(l *life) {
+	l.t.Helper()
+	l.settled()
+	l.tidy()
+	if s.check != nil {
+		s.check(l)
+	}
+	l.kept()
+}
+
+// tidy checks that nothing is left over: each child belongs to a group, each group has its children, nothing is
+// excluded, and nobody holds the lock or waits for an upgrade.
+func (l *life) tidy() {
+	l.t.Helper()
+	c := l.cluster()
+	groups := map[string]bool{}
+	for _, g := range c.Status.ProcessGroups {
+		groups[string(g.ProcessGroupID)] = true
+	}
+	ctx, objects := context.Background(), l.As("").Objects
+	var pods corev1.PodList
+	var claims corev1.PersistentVolumeClaimList
+	var services corev1.ServiceList
+	for _, list := range []runtime.Object{&pods, &claims, &services} {
+		if err := objects.List(ctx, list, namespace, nil); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	var left []string
+	stray := func(kind string, o port.Object) {
+		if id := o.GetLabels()[foundationdb.GroupLabel]; !groups[id] && (kind != "service" || o.GetName() != l.name) {
+			left = append(left, kind+" "+o.GetName())
+		}
+	}
+	for i := range pods.Items {
+		stray("pod", &pods.Items[i])
+	}
+	for i := range claims.Items {
+		stray("claim", &claims.Items[i])
+	}
+	for i := range services.Items {
+		stray("service", &services.Items[i])
+	}
+	for _, excluded := range l.Cluster().Exclusions() {
+		left = append(left, "exclusion "+excluded)
+	}
+	if len(left) > 0 || len(pods.Items) != len(groups) {
+		l.fail("%d pods of %d groups; left over: %v", len(pods.Items), len(groups), left)
 	}
 }
 

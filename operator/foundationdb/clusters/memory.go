@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"maps"
 	"strconv"
 	"time"
 
@@ -20,8 +21,9 @@ type memory struct {
 	written map[types.UID]written
 	// deleted are objects that were deleted, until the lists show it.
 	deleted map[types.UID]time.Time
-	// variables are those of pods of the split image, which do not change while the pod lives.
-	variables map[types.UID]map[string]string
+	// variables are those of pods: of the split image they do not change while the pod lives, of the unified
+	// one they are read from an annotation.
+	variables map[types.UID]variables
 	// present are the pods that have the binary of a version.
 	present map[types.UID]string
 	// told is what the other operators know of the groups that something is to be done with; nil: that is not known.
@@ -30,6 +32,12 @@ type memory struct {
 	lockMayBeOurs bool
 	known         known
 	removed       time.Time // when the last removal began
+}
+
+// variables are those of a pod, and the annotation that tells them.
+type variables struct {
+	text   string
+	values map[string]string
 }
 
 type written struct {
@@ -44,7 +52,7 @@ func (o *Operator) remember(uid types.UID) *memory {
 	defer o.mu.Unlock()
 	m := o.memories[uid]
 	if m == nil {
-		m = &memory{written: map[types.UID]written{}, deleted: map[types.UID]time.Time{}, variables: map[types.UID]map[string]string{}, present: map[types.UID]string{}}
+		m = &memory{written: map[types.UID]written{}, deleted: map[types.UID]time.Time{}, variables: map[types.UID]variables{}, present: map[types.UID]string{}}
 		o.memories[uid] = m
 	}
 	return m
@@ -72,6 +80,12 @@ func older(a, b string) bool {
 	}
 	y, err := strconv.ParseUint(b, 10, 64)
 	return err == nil && x < y
+}
+
+// keep drops what is known of pods that are gone.
+func (m *memory) keep(there map[types.UID]bool) {
+	maps.DeleteFunc(m.variables, func(uid types.UID, _ variables) bool { return !there[uid] })
+	maps.DeleteFunc(m.present, func(uid types.UID, _ string) bool { return !there[uid] })
 }
 
 // tidy drops what the lists must have shown by now.

@@ -69,6 +69,9 @@ type pass struct {
 	facts
 
 	problems []foundationdb.Problem // why the spec is refused
+	// pods are the children as they should be.
+	pods *foundationdb.Wanted
+	ids  map[v1beta2.ProcessGroupID]fdb.GroupID // of groups, read
 	// ours are the groups by id, into cluster.Status.ProcessGroups.
 	ours map[v1beta2.ProcessGroupID]*v1beta2.ProcessGroupStatus
 	// disturbed is what this pass has done that starts a recovery.
@@ -89,9 +92,17 @@ func (p *pass) group(id v1beta2.ProcessGroupID) *v1beta2.ProcessGroupStatus { re
 // index makes ours fit the list of groups. Whoever adds or removes a group calls it.
 func (p *pass) index() {
 	p.ours = make(map[v1beta2.ProcessGroupID]*v1beta2.ProcessGroupStatus, len(p.cluster.Status.ProcessGroups))
+	if p.ids == nil {
+		p.ids = make(map[v1beta2.ProcessGroupID]fdb.GroupID, len(p.cluster.Status.ProcessGroups))
+	}
 	for i := range p.cluster.Status.ProcessGroups {
 		g := &p.cluster.Status.ProcessGroups[i]
 		p.ours[g.ProcessGroupID] = g
+		if _, known := p.ids[g.ProcessGroupID]; !known {
+			if id, err := fdb.ParseGroupID(string(g.ProcessGroupID)); err == nil {
+				p.ids[g.ProcessGroupID] = id
+			}
+		}
 	}
 }
 

@@ -44,9 +44,12 @@ func (m *memory) judge(c *v1beta2.FoundationDBCluster) standing {
 	if k.blocked && adopted == k.adopted {
 		return foreign
 	}
+	if !k.blocked && k.version == c.ResourceVersion {
+		return current
+	}
 	status := digest(c.Status)
 	switch {
-	case k.blocked, k.version == "", k.version == c.ResourceVersion, status == k.status:
+	case k.blocked, k.version == "", status == k.status:
 		*k = known{version: c.ResourceVersion, status: status}
 		return current
 	case older(c.ResourceVersion, k.version):

@@ -1,7 +1,6 @@
 package clusters
 
 import (
-	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/outcome"
@@ -20,12 +19,12 @@ func replaceMisconfigured(p *pass) decision {
 			}
 			continue
 		}
-		id, err := fdb.ParseGroupID(string(g.ProcessGroupID))
+		id, known := p.ids[g.ProcessGroupID]
 		m := p.member(g.ProcessGroupID)
-		if err != nil || m.pod == nil {
+		if !known || m.pod == nil {
 			continue
 		}
-		reason, replace := foundationdb.Misconfigured(p.cluster, id, m.pod, m.claim, foundationdb.MisconfiguredOptions{
+		reason, replace := p.pods.Misconfigured(id, m.pod, m.claim, foundationdb.MisconfiguredOptions{
 			SecurityContext: p.options.ReplaceOnSecurityContext,
 		})
 		if replace {

@@ -35,6 +35,7 @@ func (p *pass) observe() {
 	}
 	s.HasIncorrectConfigMap = p.wanted == nil || !covers(p.configMap, p.wanted)
 	s.HasIncorrectServiceConfig = p.servicesDiffer()
+	p.pods = foundationdb.WantedOf(p.cluster)
 	p.observeGroups()
 	p.count()
 }

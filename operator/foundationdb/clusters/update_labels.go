@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb/port"
@@ -20,8 +19,8 @@ type labelling struct {
 
 // lacking is what the children of a group lack.
 func (p *pass) lacking(g *v1beta2.ProcessGroupStatus) []labelling {
-	id, err := fdb.ParseGroupID(string(g.ProcessGroupID))
-	if err != nil {
+	id, known := p.ids[g.ProcessGroupID]
+	if !known {
 		return nil
 	}
 	var found []labelling

@@ -40,16 +40,16 @@ func (p *pass) patch(ctx context.Context, child port.Object, patch []byte) error
 	return nil
 }
 
-// each does something for each of several things. What fails for one holds back that one only: the
+// each does something for each of several objects. What fails for one holds back that one only: the
 // outcome is then Later with the first reason. The API server's trouble ends it.
-func each[T any](ctx context.Context, things []T, again string, do func(T) error) outcome.Outcome {
+func each[T any](ctx context.Context, all []T, again string, do func(T) error) outcome.Outcome {
 	var first error
 	failed := 0
-	for _, thing := range things {
+	for _, one := range all {
 		if ctx.Err() != nil {
 			return outcome.Fail(context.Cause(ctx))
 		}
-		if err := do(thing); err != nil {
+		if err := do(one); err != nil {
 			if fault.Of(err).Uncharged {
 				return outcome.Fail(err)
 			}
@@ -62,5 +62,5 @@ func each[T any](ctx context.Context, things []T, again string, do func(T) error
 	if first == nil {
 		return outcome.Done()
 	}
-	return outcome.Later(startAgain, again, "%d of %d: %v", failed, len(things), first)
+	return outcome.Later(startAgain, again, "%d of %d: %v", failed, len(all), first)
 }

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/pawl-dev/pawl/control"
-	"github.com/pawl-dev/pawl/fdb"
 	fdbsim "github.com/pawl-dev/pawl/fdb/sim"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters"
@@ -21,22 +21,60 @@ const namespace = "test"
 
 // life is a world with one cluster, and an operator that looks after it.
 type life struct {
-	t testing.TB
+	t tester
 	*sim.World
 	operator *clusters.Operator
 	last     outcome.Outcome
 	passes   int
 	trace    []string
 	name     string
+	owner    string // of the instance that works now
+	dead     string // why it does not any more
+	away     time.Duration
+	limit    int // lines of a transcript; 0: 40
+
+	next      *clusters.Operator // that works once the dead one has ended
+	nested    bool               // an instance works while another one is frozen
+	instances [3]*clusters.Operator
+	lost      string        // node
+	skew      time.Duration // of the operator's clock
+	forgiving bool          // the API server may fail
+}
+
+// death is what an instance panics with that dies.
+type death string
+
+// dies lets the instance that works now die at an effect: it has no other one, and a new instance begins its
+// work after a while.
+func (l *life) dies(e sim.Effect, after bool) {
+	l.dead = fmt.Sprintf("died before effect %d, %s", e.Number, e)
+	if after {
+		l.dead = fmt.Sprintf("died after effect %d, %s", e.Number, e)
+	}
+	panic(death(l.dead))
+}
+
+// tester is what a life needs of a test: testing.T and rapid.T have it.
+type tester interface {
+	Helper()
+	Logf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
 }
 
 // begin makes a world with a cluster: double redundancy, unless change says otherwise.
-func begin(t testing.TB, o sim.Options, change func(*v1beta2.FoundationDBCluster)) *life {
+func begin(t tester, o sim.Options, change func(*v1beta2.FoundationDBCluster)) *life {
 	t.Helper()
 	if o.Seed == 0 {
 		o.Seed = 1
 	}
-	l := &life{t: t, World: sim.New(o), name: "main"}
+	l := &life{t: t, World: sim.New(o), name: "main", away: 5 * time.Second}
+	l.Before(func(sim.Effect) error {
+		if l.dead != "" { // what is dead does nothing
+			panic(death(l.dead))
+		}
+		return nil
+	})
 	l.restart("operator")
 	c := &v1beta2.FoundationDBCluster{}
 	c.Namespace, c.Name = namespace, l.name
@@ -52,16 +90,28 @@ func begin(t testing.TB, o sim.Options, change func(*v1beta2.FoundationDBCluster
 
 // restart makes a new instance of the operator, which remembers nothing.
 func (l *life) restart(owner string) {
+	l.owner = owner
 	instance := l.As(owner)
-	l.operator = clusters.New(instance.Objects, instance.Database, instance.Sidecars, clusters.Options{Now: l.Now, Parallel: 1})
+	l.operator = clusters.New(instance.Objects, instance.Database, instance.Sidecars, clusters.Options{Now: func() time.Time { return l.Now().Add(l.skew) }, Parallel: 1})
+}
+
+func (l *life) say(format string, args ...any) {
+	l.trace = append(l.trace, l.Now().Format("15:04:05 ")+fmt.Sprintf(format, args...))
 }
 
 // pass makes one pass and lets time go on until the next one is due.
 func (l *life) pass() outcome.Outcome {
 	l.t.Helper()
-	before := l.last
+	before, effects := l.last, l.Effects()
 	l.last = l.operator.Reconcile(context.Background(), l.ref())
 	l.passes++
+	if l.dead != "" {
+		l.trace = append(l.trace, l.Now().Format("15:04:05 ")+l.dead)
+		l.last, l.dead = outcome.Later(l.away, "Died", "a new instance begins"), ""
+		if l.restart(l.owner); l.next != nil {
+			l.operator, l.next = l.next, nil
+		}
+	}
 	if text := l.last.String(); text != before.String() {
 		l.trace = append(l.trace, l.Now().Format("15:04:05 ")+text)
 	}
@@ -72,8 +122,10 @@ func (l *life) pass() outcome.Outcome {
 	switch {
 	case after <= 0 && l.last.IsDone():
 		after = time.Minute
-	case after <= 0 || after > 15*time.Second:
-		after = 15 * time.Second
+	case l.Effects() != effects || l.last.String() != before.String():
+		after = min(max(after, time.Second), 15*time.Second) // as a change of a child wakes it
+	case after <= 0 || after > time.Minute:
+		after = time.Minute // as it is looked at
 	}
 	l.Advance(max(after, time.Second))
 	return l.last
@@ -83,11 +135,21 @@ func (l *life) ref() control.Ref {
 	return control.Ref{Kind: clusters.Kind, Namespace: namespace, Name: l.name}
 }
 
+// idle is longer than anything that an operator waits for.
+const idle = 150 * time.Minute
+
 // settle makes passes until the cluster is as it should be.
 func (l *life) settle(limit time.Duration) {
 	l.t.Helper()
+	effects, since := 0, l.Now()
 	for until := l.Now().Add(limit); !l.pass().IsDone(); {
-		if l.last.IsFail() {
+		if l.Effects() != effects {
+			effects, since = l.Effects(), l.Now()
+		}
+		if l.Now().Sub(since) > idle {
+			l.fail("nothing happens for %s: %s", idle, l.last)
+		}
+		if l.last.IsFail() && !l.forgiving {
 			l.fail("%v", l.last.Err())
 		}
 		if l.Now().After(until) {
@@ -107,6 +169,16 @@ func (l *life) cluster() *v1beta2.FoundationDBCluster {
 	return c
 }
 
+// pods are those that are there.
+func (l *life) pods() []corev1.Pod {
+	l.t.Helper()
+	var list corev1.PodList
+	if err := l.As("").Objects.List(context.Background(), &list, namespace, nil); err != nil {
+		l.t.Fatal(err)
+	}
+	return list.Items
+}
+
 // edit changes the spec by a merge patch.
 func (l *life) edit(patch string) {
 	l.t.Helper()
@@ -116,15 +188,9 @@ func (l *life) edit(patch string) {
 }
 
 // writes lets a client write keys all the while.
-func (l *life) writes(versions ...string) {
-	c := fdbsim.Client{Address: "192.0.2.1:4000", LogGroup: "app", Writes: 200 * time.Millisecond}
-	for _, text := range versions {
-		v, err := fdb.ParseVersion(text)
-		if err != nil {
-			l.t.Fatal(err)
-		}
-		c.Versions = append(c.Versions, v)
-	}
+func (l *life) writes(every time.Duration, versions ...string) {
+	c := fdbsim.Client{Address: "192.0.2.1:4000", LogGroup: "app", Writes: every}
+	c.Versions = versionsOf(l.t, versions...)
 	l.Cluster().Connect(c)
 }
 
@@ -153,7 +219,7 @@ func (l *life) fail(format string, args ...any) {
 	rest, _ := json.MarshalIndent(status, "", " ")
 	transcript := l.Cluster().Transcript()
 	l.t.Fatalf("%s\n\npasses:\n%s\n\ngroups:\n%s\n\nplan: %s\n\nstatus: %s\n\ndatabase:\n%s", fmt.Sprintf(format, args...),
-		strings.Join(tail(l.trace, 40), "\n"), strings.Join(groups, "\n"), plan, rest, strings.Join(tail(transcript, 40), "\n"))
+		strings.Join(tail(l.trace, 120), "\n"), strings.Join(groups, "\n"), plan, rest, strings.Join(tail(transcript, 150), "\n"))
 }
 
-func tail(lines []string, n int) []string { return lines[max(0, len(lines)-n):] }
+func tail[T any](lines []T, n int) []T { return lines[max(0, len(lines)-n):] }

@@ -111,10 +111,12 @@ type period struct {
 	none      time.Duration // what 0 is stored as, since the zero value of the option is its default; 0: 0 is refused
 }
 
+const longestPeriod = 10 * 365 * 24 * time.Hour // as a number of seconds
+
 // Set implements pflag.Value.
 func (p *period) Set(text string) error {
 	d, err := time.ParseDuration(text)
-	if seconds, number := strconv.ParseFloat(text, 64); number == nil {
+	if seconds, number := strconv.ParseFloat(text, 64); number == nil && seconds >= 0 && seconds < longestPeriod.Seconds() {
 		d, err = time.Duration(seconds*float64(time.Second)), nil
 	}
 	switch {

@@ -17,7 +17,7 @@ func story(w *world) (ends []string) {
 			r.Spec.Tag = "mine"
 			w.clear()
 		}
-		w.put(r)
+		w.make(r)
 		w.run(name)
 		s := w.restore(name).Status
 		ends = append(ends, fmt.Sprint(s.Tag, s.State, s.Running, s.StartedAt != nil, s.CompletedAt != nil, w.condition(name, ReadyCondition), w.keys()))

@@ -4,17 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
@@ -22,30 +16,30 @@ import (
 	fdbsim "github.com/pawl-dev/pawl/fdb/sim"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb/port"
+	"github.com/pawl-dev/pawl/operator/foundationdb/sim"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// world is an API server in memory, and the simulated database.
+// world is a simulated Kubernetes with a database called orders, and an operator of restores. The servers and
+// agents of the database have no pods.
 type world struct {
-	t        testing.TB
+	t testing.TB
+	*sim.World
 	db       *fdbsim.Cluster
 	version  fdb.Version
-	stored   map[string]map[string]any // kind/namespace/name
-	last     int                       // resource version
-	events   []string
 	effects  []string // writes, and calls that change something
-	calls    []string // everything
 	secrets  []fdb.Secret
 	crash    func(effect string, after bool) bool // the operator dies before or after an effect
 	dead     bool
 	revives  bool // a pass in which it died is followed by a start
-	tools    []string
+	options  Options
 	operator *Operator
 }
 
-func newWorld(t testing.TB) *world {
+func newWorld(t testing.TB, tools ...string) *world {
 	t.Helper()
-	w := &world{t: t, db: fdbsim.New(fdbsim.Options{Seed: 7}), stored: map[string]map[string]any{}, tools: []string{"7.1", "7.3", "7.4"}}
+	w := &world{t: t, World: sim.New(sim.Options{Seed: 7, Tools: tools})}
+	w.db = w.Cluster()
 	w.version, _ = fdb.ParseVersion("7.3.69")
 	first := fdb.Connection{Description: "orders", ID: "first"}
 	var servers []fdbsim.Server
@@ -69,32 +63,118 @@ func newWorld(t testing.TB) *world {
 		s.Connection = first
 		w.db.Start(s)
 	}
-	w.db.Advance(5 * time.Second)
+	w.Advance(5 * time.Second)
 	if a := w.db.Run(fdbsim.Run{Argv: []string{"--exec", "configure new single ssd", "--timeout", "60"}, Version: w.version, Connection: first}); a.Exit != 0 {
 		t.Fatal(a.Stderr)
 	}
 	for range 600 {
-		if w.db.Advance(time.Second); w.db.Unhealthy() == "" {
+		if w.Advance(time.Second); w.db.Unhealthy() == "" {
 			break
 		}
 	}
-	c := &v1beta2.FoundationDBCluster{}
-	c.Name, c.Namespace, c.Spec.Version = "orders", "default", "7.3.69"
-	c.Status.ConnectionString, c.Status.RunningVersion, c.Status.Configured = w.db.Connection().String(), "7.3.69", true
-	w.put(c)
+	w.found(w.db.Connection(), "7.3.69")
+	w.Before(func(e sim.Effect) error { return w.hook(e, false) })
+	w.After(func(e sim.Effect) error { return w.hook(e, true) })
 	w.restart(Options{})
 	return w
 }
 
-// restart starts the operator anew.
-func (w *world) restart(o Options) {
-	o.Now = w.db.Now
-	w.dead, w.operator = false, New(w, tools{w}, o)
+// found makes the object of the cluster, with a connection string unless it is the zero value.
+func (w *world) found(connection fdb.Connection, running string) {
+	c := clusterOf()
+	if !w.get(c) {
+		w.make(c)
+	}
+	c.Status = v1beta2.FoundationDBClusterStatus{RunningVersion: running}
+	if len(connection.Coordinators) > 0 {
+		c.Status.ConnectionString = connection.String()
+	}
+	w.must(w.As("").Objects.SaveStatus(context.Background(), c))
 }
 
-func kindOf(o any) string { return reflect.TypeOf(o).Elem().Name() }
+func clusterOf() *v1beta2.FoundationDBCluster {
+	c := &v1beta2.FoundationDBCluster{}
+	c.Name, c.Namespace, c.Spec.Version = "orders", "default", "7.3.69"
+	return c
+}
 
-func keyOf(o port.Object) string { return kindOf(o) + "/" + o.GetNamespace() + "/" + o.GetName() }
+// restart starts the operator anew.
+func (w *world) restart(o Options) {
+	w.options = o
+	o.Now = w.Now
+	w.dead, w.operator = false, New(w.Objects(), w.Database(), o)
+}
+
+var errDead = fault.APIUnavailable.Errorf("the operator is dead")
+
+// hook records an effect, and lets the operator die. One that is dead has no effect any more.
+func (w *world) hook(e sim.Effect, after bool) error {
+	effect := e.Verb + " " + e.Kind + "/" + e.Namespace + "/" + e.Name
+	if e.Verb == "Run" {
+		effect = string(e.Call.Command)
+	}
+	reads := e.Call.Command == fdb.CommandBackupStatus || e.Call.Command == fdb.CommandRestoreStatus
+	if w.dead && (!after || !reads) {
+		return errDead
+	}
+	if reads {
+		return nil
+	}
+	if after {
+		w.effects = append(w.effects, effect)
+		if e.Call.Secrets != "" {
+			w.secrets = append(w.secrets, e.Call.Secrets)
+		}
+	}
+	if w.crash != nil && w.crash(effect, after) {
+		w.dead = true
+		return errDead
+	}
+	return nil
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// make creates an object as a person does, with its status.
+func (w *world) make(o port.Object) {
+	w.t.Helper()
+	status := encode(o)["status"]
+	w.must(w.As("").Objects.Create(context.Background(), o))
+	if m, _ := status.(map[string]any); len(m) > 0 {
+		m := encode(o)
+		m["status"] = status
+		decode(m, o)
+		w.must(w.As("").Objects.SaveStatus(context.Background(), o))
+	}
+}
+
+// get reads an object into o.
+func (w *world) get(o port.Object) bool {
+	found, err := w.As("").Objects.Get(context.Background(), o)
+	w.must(err)
+	return found
+}
+
+// drop deletes an object as a person does.
+func (w *world) drop(o port.Object) {
+	w.t.Helper()
+	if w.get(o) {
+		w.must(w.As("").Objects.Delete(context.Background(), o))
+	}
+}
+
+// annotate changes an annotation of a restore as a person does.
+func (w *world) annotate(name, key, value string) {
+	w.t.Helper()
+	encoded, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{key: value}}})
+	w.must(err)
+	w.must(w.As("").Objects.Patch(context.Background(), refTo(name), encoded))
+}
 
 func encode(o any) map[string]any {
 	text, err := json.Marshal(o)
@@ -113,232 +193,33 @@ func decode(m map[string]any, into any) {
 	if err != nil {
 		panic(err)
 	}
-	v := reflect.ValueOf(into).Elem()
-	v.Set(reflect.Zero(v.Type()))
 	if err := json.Unmarshal(text, into); err != nil {
 		panic(err)
 	}
 }
 
-// put stores an object as a person does.
-func (w *world) put(o port.Object) {
-	w.last++
-	o.SetResourceVersion(fmt.Sprint(w.last))
-	if o.GetUID() == "" {
-		o.SetUID(types.UID(fmt.Sprintf("uid-%04d-0000", w.last)))
-		o.SetGeneration(1)
-		o.SetCreationTimestamp(metav1.NewTime(w.db.Now()))
-	}
-	w.stored[keyOf(o)] = encode(o)
-}
-
-// get reads an object into o.
-func (w *world) get(o port.Object) bool {
-	m, found := w.stored[keyOf(o)]
-	if found {
-		decode(m, o)
-	}
-	return found
-}
-
 func (w *world) restore(name string) *v1beta2.FoundationDBRestore {
 	w.t.Helper()
-	r := &v1beta2.FoundationDBRestore{}
-	r.Namespace, r.Name = "default", name
-	if !w.get(r) {
+	b := refTo(name)
+	if !w.get(b) {
 		w.t.Fatalf("there is no restore %s", name)
 	}
-	return r
+	return b
+}
+
+func refTo(name string) *v1beta2.FoundationDBRestore {
+	b := &v1beta2.FoundationDBRestore{}
+	b.Namespace, b.Name = "default", name
+	return b
 }
 
 // pass makes one pass over a restore.
 func (w *world) pass(name string) outcome.Outcome {
 	out := w.operator.Reconcile(context.Background(), control.Ref{Kind: "FoundationDBRestore", Namespace: "default", Name: name})
 	if w.dead && w.revives {
-		w.restart(Options{})
+		w.restart(w.options)
 	}
 	return out
-}
-
-// die reports whether the operator dies now.
-func (w *world) die(effect string, after bool) bool {
-	if w.dead || w.crash == nil {
-		return w.dead
-	}
-	w.dead = w.crash(effect, after)
-	return w.dead
-}
-
-var errDead = fault.APIUnavailable.Errorf("the operator is dead")
-
-// write is one write of the operator.
-func (w *world) write(verb string, o port.Object, do func() error) error {
-	effect := verb + " " + keyOf(o)
-	if w.die(effect, false) {
-		return errDead
-	}
-	if err := do(); err != nil {
-		return err
-	}
-	w.effects = append(w.effects, effect)
-	if w.die(effect, true) {
-		return errDead
-	}
-	return nil
-}
-
-func (w *world) Get(_ context.Context, o port.Object) (bool, error) {
-	w.calls = append(w.calls, "Get "+keyOf(o))
-	if w.dead {
-		return false, errDead
-	}
-	return w.get(o), nil
-}
-
-func (w *world) List(_ context.Context, list runtime.Object, namespace string, _ map[string]string) error {
-	kind := strings.TrimSuffix(kindOf(list), "List")
-	w.calls = append(w.calls, "List "+kind)
-	if w.dead {
-		return errDead
-	}
-	items := reflect.ValueOf(list).Elem().FieldByName("Items")
-	for _, key := range slices.Sorted(maps.Keys(w.stored)) {
-		if !strings.HasPrefix(key, kind+"/"+namespace+"/") {
-			continue
-		}
-		item := reflect.New(items.Type().Elem())
-		decode(w.stored[key], item.Interface())
-		items.Set(reflect.Append(items, item.Elem()))
-	}
-	return nil
-}
-
-func (w *world) Create(_ context.Context, o port.Object) error {
-	return w.write("Create", o, func() error {
-		if _, found := w.stored[keyOf(o)]; found {
-			return control.Exists.Errorf("%s", keyOf(o))
-		}
-		w.put(o)
-		return nil
-	})
-}
-
-func (w *world) Patch(_ context.Context, o port.Object, patch []byte) error {
-	return w.write("Patch", o, func() error {
-		stored, found := w.stored[keyOf(o)]
-		if !found {
-			return control.NotFound.Errorf("%s", keyOf(o))
-		}
-		var change map[string]any
-		if err := json.Unmarshal(patch, &change); err != nil {
-			return err
-		}
-		if asked, is := change["metadata"].(map[string]any)["resourceVersion"]; is && asked != stored["metadata"].(map[string]any)["resourceVersion"] {
-			return fault.WriteConflict.Errorf("%s", keyOf(o))
-		}
-		next := merged(stored, change)
-		changed := !reflect.DeepEqual(next["spec"], stored["spec"])
-		decode(next, o)
-		if changed {
-			o.SetGeneration(o.GetGeneration() + 1)
-		}
-		if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 {
-			delete(w.stored, keyOf(o))
-			return nil
-		}
-		w.put(o)
-		return nil
-	})
-}
-
-// merged applies a merge patch.
-func merged(m, change map[string]any) map[string]any {
-	m = maps.Clone(m)
-	for key, value := range change {
-		inner, isObject := value.(map[string]any)
-		old, wasObject := m[key].(map[string]any)
-		switch {
-		case value == nil:
-			delete(m, key)
-		case isObject && wasObject:
-			m[key] = merged(old, inner)
-		case isObject:
-			m[key] = merged(map[string]any{}, inner)
-		default:
-			m[key] = value
-		}
-	}
-	return m
-}
-
-func (w *world) Delete(_ context.Context, o port.Object) error {
-	return w.write("Delete", o, func() error { delete(w.stored, keyOf(o)); return nil })
-}
-
-func (w *world) SaveStatus(_ context.Context, o port.Object) error {
-	return w.write("SaveStatus", o, func() error {
-		stored, found := w.stored[keyOf(o)]
-		if !found {
-			return control.NotFound.Errorf("%s", keyOf(o))
-		}
-		if stored["metadata"].(map[string]any)["resourceVersion"] != o.GetResourceVersion() {
-			return fault.WriteConflict.Errorf("%s", keyOf(o))
-		}
-		next := maps.Clone(stored)
-		next["status"] = encode(o)["status"]
-		decode(next, o)
-		w.put(o)
-		return nil
-	})
-}
-
-func (w *world) Tell(_ port.Object, e port.Event) {
-	if !w.dead {
-		w.events = append(w.events, e.Reason+": "+e.Message)
-	}
-}
-
-// tools are the tools of the simulated database.
-type tools struct{ *world }
-
-func (t tools) Versions() []string { return t.tools }
-
-func (t tools) Status(context.Context, port.Endpoint, port.Limit) (*fdb.Status, error) {
-	t.calls = append(t.calls, "Status")
-	return fdb.ParseStatus(t.db.Status(t.db.Connection(), t.version))
-}
-
-func (t tools) Transact(context.Context, port.Endpoint, []fdb.Range, func(fdb.Values) ([]fdb.Write, error)) fdb.Result {
-	t.t.Fatal("no transaction is needed")
-	return fdb.Result{}
-}
-
-func (t tools) Run(_ context.Context, at port.Endpoint, call fdb.Call) port.Answer {
-	call.ClusterFile, call.Version = "/tmp/fdb.cluster", at.Version
-	effect := string(call.Command)
-	t.calls = append(t.calls, effect)
-	reads := call.Command == fdb.CommandRestoreStatus
-	unknown := port.Answer{Result: fdb.Result{Reason: fdb.ToolEnded}}
-	if t.dead || !reads && t.die(effect, false) {
-		return unknown
-	}
-	if call.Secrets != "" {
-		t.secrets = append(t.secrets, call.Secrets)
-		call.BlobCredentials = "/tmp/credentials"
-	}
-	if err := call.Check(); err != nil {
-		return port.Answer{Result: fdb.Result{Outcome: fdb.Refused, Reason: fdb.CommandRefused, Text: err.Error()}}
-	}
-	a := t.db.Call(call, at.Version, at.Connection)
-	answer := port.Answer{Result: fdb.Judge(call, at.Version, a.Exit, a.Stdout, a.Stderr), Stdout: a.Stdout}
-	if reads {
-		return answer
-	}
-	t.effects = append(t.effects, effect)
-	if t.die(effect, true) {
-		return unknown
-	}
-	return answer
 }
 
 // condition is the status and the reason of a condition.
@@ -370,4 +251,18 @@ func (w *world) did(effect string) (n int) {
 		}
 	}
 	return n
+}
+
+// events are the Events, a line each.
+func (w *world) events() string {
+	var lines []string
+	for _, e := range w.Events() {
+		lines = append(lines, e.Reason+": "+e.Message)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// told counts the Events with a reason.
+func (w *world) told(reason string) int {
+	return strings.Count("\n"+w.events(), "\n"+reason+":")
 }

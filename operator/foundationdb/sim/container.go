@@ -266,7 +266,7 @@ func fieldOf(o *corev1.Pod, field string, p *pod) string {
 	case "spec.serviceAccountName":
 		return o.Spec.ServiceAccountName
 	case "status.hostIP":
-		return p.w.nodes[p.node].ip
+		return o.Status.HostIP
 	case "status.podIP":
 		return p.ips[0]
 	case "status.podIPs":

@@ -1,9 +1,10 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"slices"
-	"time"
+	"strings"
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/fdb"
@@ -34,7 +35,7 @@ func (t *tools) Status(ctx context.Context, at port.Endpoint, limit port.Limit) 
 	if err := t.have(at.Version); err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(ctx.Err(), t.w.alive(t.owner)); err != nil {
 		return nil, port.DatabaseSilent.Errorf("the status was not read: %w", err)
 	}
 	call := fdb.ReadStatus()
@@ -44,7 +45,7 @@ func (t *tools) Status(ctx context.Context, at port.Endpoint, limit port.Limit) 
 	}
 	var a answer
 	t.w.database.By(t.owner, func() { a = t.call(call, at) })
-	if a.result.Outcome != fdb.Ok && a.stdout == "" {
+	if !strings.Contains(a.stdout, "{") {
 		return nil, port.DatabaseSilent.Errorf("fdbcli has not told the status: %s", a.result)
 	}
 	return fdb.ParseStatus([]byte(a.stdout))
@@ -66,10 +67,13 @@ func (t *tools) Run(ctx context.Context, at port.Endpoint, call fdb.Call) port.A
 	if err := t.have(at.Version); err != nil {
 		return port.Answer{Result: toolless(err)}
 	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(ctx.Err(), t.w.alive(t.owner)); err != nil {
 		return port.Answer{Result: fdb.Result{Outcome: fdb.Refused, Reason: fdb.ToolEnded, Text: err.Error()}}
 	}
-	call.Version = at.Version
+	call.Version, call.ClusterFile = at.Version, "/tmp/fdb.cluster"
+	if call.Secrets != "" {
+		call.BlobCredentials = "/tmp/blob-credentials.json"
+	}
 	var a answer
 	err := t.w.effect(Effect{Owner: t.owner, Verb: "Run", Call: call}, func() error {
 		if err := call.Check(); err != nil {
@@ -91,12 +95,13 @@ func (t *tools) Transact(ctx context.Context, at port.Endpoint, read []fdb.Range
 	if err := t.have(at.Version); err != nil {
 		return toolless(err)
 	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(ctx.Err(), t.w.alive(t.owner)); err != nil {
 		return fdb.Result{Outcome: fdb.Refused, Reason: fdb.ToolEnded, Text: err.Error()}
 	}
 	var result fdb.Result
+	_, timeout := fdb.Transaction().Arguments()
 	err := t.w.effect(Effect{Owner: t.owner, Verb: "Transact"}, func() error {
-		result = t.w.database.Transact(fdb.NewDialogue(read, decide), at.Version, at.Connection, transactTimeout)
+		result = t.w.database.Transact(fdb.NewDialogue(read, decide), at.Version, at.Connection, timeout)
 		return nil
 	})
 	if err != nil {
@@ -104,9 +109,6 @@ func (t *tools) Transact(ctx context.Context, at port.Endpoint, read []fdb.Range
 	}
 	return result
 }
-
-// transactTimeout is how long the interactive fdbcli may run.
-const transactTimeout = 20 * time.Second
 
 // Versions are the lines that there are tools for.
 func (t *tools) Versions() []string { return slices.Clone(t.w.options.Tools) }

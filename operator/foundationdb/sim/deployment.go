@@ -115,3 +115,6 @@ func (w *World) countAgents() {
 		w.database.SetAgents(running)
 	}
 }
+
+// Agents returns how many backup agents run.
+func (w *World) Agents() int { return w.agents }

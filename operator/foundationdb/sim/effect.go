@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"slices"
 	"strings"
 
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/fdb"
 )
 
@@ -41,6 +43,47 @@ type hooks struct {
 	effects       int
 	calls         map[Call]int
 	writes        int
+	deaths        []death
+	dead          map[string]bool // by owner
+}
+
+// death is the moment at which an instance dies.
+type death struct {
+	number int // of the effect
+	after  bool
+}
+
+// DieAt has the instance die that has the nth effect from now on, the first being 1, right before or after it: all of
+// its calls from there on fail without an effect, until Revive. That holds too for a program that survives its own
+// panics.
+func (w *World) DieAt(n int, after bool) {
+	w.hooks.deaths = append(w.hooks.deaths, death{w.hooks.effects + n, after})
+}
+
+// Dead reports whether an instance has died.
+func (w *World) Dead(owner string) bool { return w.hooks.dead[owner] }
+
+// Revive starts an instance again that has died.
+func (w *World) Revive(owner string) { delete(w.hooks.dead, owner) }
+
+// dies reports whether an instance dies right before or after an effect.
+func (w *World) dies(e Effect, after bool) bool {
+	at := slices.Index(w.hooks.deaths, death{e.Number, after})
+	if at < 0 {
+		return false
+	}
+	w.hooks.deaths = slices.Delete(w.hooks.deaths, at, at+1)
+	w.hooks.dead[e.Owner] = true
+	w.database.Note("%s dies, %s it was done: %s", e.Owner, map[bool]string{false: "before", true: "after"}[after], e)
+	return true
+}
+
+// alive fails with fault.APIUnavailable for an instance that is dead.
+func (w *World) alive(owner string) error {
+	if w.hooks.dead[owner] {
+		return fault.APIUnavailable.Errorf("%s is dead", owner)
+	}
+	return nil
 }
 
 // Before has a function called before each effect of an instance. Its error ends the call without the effect; it
@@ -77,8 +120,14 @@ func (w *World) effect(e Effect, do func() error) error {
 	if e.Owner == "" {
 		return do()
 	}
+	if err := w.alive(e.Owner); err != nil {
+		return err
+	}
 	w.hooks.effects++
 	e.Number = w.hooks.effects
+	if w.dies(e, false) {
+		return w.alive(e.Owner)
+	}
 	for _, hook := range w.hooks.before {
 		if err := hook(e); err != nil {
 			return err
@@ -89,6 +138,9 @@ func (w *World) effect(e Effect, do func() error) error {
 		w.database.Note("%s", e)
 		err = do()
 	})
+	if w.dies(e, true) {
+		return w.alive(e.Owner)
+	}
 	for _, hook := range w.hooks.after {
 		if hooked := hook(e); hooked != nil {
 			return hooked

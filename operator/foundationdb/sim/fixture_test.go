@@ -121,6 +121,7 @@ func (f *fixture) pod(class fdb.Class, id string) *corev1.Pod {
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps.foundationdb.org/v1beta2", Kind: "FoundationDBCluster", Name: f.cluster.Name, UID: f.cluster.UID}},
 		},
 		Spec: corev1.PodSpec{
+			Hostname: name, Subdomain: f.cluster.Name,
 			Volumes: []corev1.Volume{
 				{Name: "data"}, {Name: "dynamic-conf"}, {Name: "fdb-trace-logs"}, {Name: "shared-binaries"},
 				{Name: "config-map", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{

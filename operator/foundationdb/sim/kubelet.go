@@ -26,6 +26,7 @@ type pod struct {
 	ips        []string
 	booted     bool // its containers were started
 	ended      bool // its programs have ended for good
+	over       bool // its kubelet has nothing left to do
 	failed     string
 	synced     bool // a sync is on its way
 	booting    bool // a try to start it is on its way
@@ -67,7 +68,9 @@ func (w *World) changed(before, after port.Object) {
 			p.syncIn(w.around(w.options.Times.Sync))
 		}
 	case *corev1.Node:
-		if before != nil && len(w.waiting) > 0 {
+		if before == nil {
+			w.nodeMade(after)
+		} else if len(w.waiting) > 0 {
 			w.after(0, w.reschedule)
 		}
 	default:
@@ -124,6 +127,8 @@ func (w *World) removed(o port.Object, owner string) {
 			w.database.Note("claim %s is gone", nameOf(o))
 			w.erase(o.UID)
 		})
+	case *corev1.Service:
+		w.forgetNames(o, owner)
 	case *corev1.Node:
 		n := w.nodes[o.Name]
 		delete(w.nodes, o.Name)
@@ -168,6 +173,8 @@ func (w *World) boot(p *pod) {
 	if len(p.ips) == 0 {
 		p.ips = w.podIPs()
 	}
+	update(w.store, o, p.addresses)
+	o = p.object()
 	for i := range o.Spec.InitContainers {
 		if why := p.runInit(o, &o.Spec.InitContainers[i]); why != "" {
 			p.waitFor(why)
@@ -188,7 +195,6 @@ func (w *World) boot(p *pod) {
 		c := &container{p: p, name: o.Spec.Containers[i].Name, wanted: o.Spec.Containers[i].Image, since: w.metaNow()}
 		p.containers = append(p.containers, c)
 	}
-	p.report() // the programs can be asked for from here on
 	for _, c := range p.containers {
 		c.start()
 	}
@@ -257,7 +263,7 @@ func (p *pod) report() {
 // terminate ends the programs of a pod, and the pod after them. A lost node does neither.
 func (p *pod) terminate() {
 	o := p.object()
-	if p.node == "" || p.lost() || o == nil {
+	if p.over = p.node == ""; p.over || p.lost() || o == nil {
 		return
 	}
 	w := p.w
@@ -269,7 +275,8 @@ func (p *pod) terminate() {
 	w.database.By(p.owner, p.endPrograms)
 	w.after(wait, func() {
 		if o := p.object(); o != nil && !p.lost() {
-			w.store.remove(o, p.owner)
+			p.over = true
+			w.store.finalized(o, p.owner)
 		}
 	})
 }

@@ -262,3 +262,123 @@ func TestFamilies(t *testing.T) {
 		t.Errorf("the server listens elsewhere:\n%s", strings.Join(f.Transcript(), "\n"))
 	}
 }
+
+// TestNodes: a node can be deleted, and takes its pods with it; a new one is used at once.
+func TestNodes(t *testing.T) {
+	f := unified(t)
+	pod := f.get("sample-storage-5")
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: pod.Spec.NodeName}}
+	_, err := f.Objects().Get(t.Context(), n)
+	f.must(err)
+	f.must(f.Objects().Delete(t.Context(), n))
+	f.Advance(5 * time.Second)
+	if lookup(f, &corev1.Pod{}, pod.Name) != nil || len(f.status().Cluster.Processes) != 11 {
+		t.Error("the pod of a deleted node is still there")
+	}
+	added := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "added", Labels: map[string]string{"kubernetes.io/hostname": "added", "fast": "true"}}}
+	f.must(f.Objects().Create(t.Context(), added))
+	picky := f.pod(fdb.ClassStorage, "storage-5")
+	picky.Spec.NodeSelector = map[string]string{"fast": "true"}
+	f.must(f.Objects().Create(t.Context(), picky))
+	f.Advance(10 * time.Second)
+	if p := f.get(pod.Name); p.Spec.NodeName != "added" || !ready(p) {
+		t.Errorf("the pod is on %q", p.Spec.NodeName)
+	}
+	f.LoseNode("added")
+	f.Advance(time.Minute)
+	f.ReturnNode("added")
+	f.Advance(10 * time.Second)
+	if !ready(f.get(pod.Name)) {
+		t.Error("the pod of a node that has returned is not ready")
+	}
+}
+
+// TestNamespaces: pods of several namespaces, each with a config map of its own, are one database.
+func TestNamespaces(t *testing.T) {
+	f := unified(t)
+	c := f.cluster.DeepCopy()
+	c.Namespace, c.ResourceVersion, c.UID = "other", "", ""
+	f.must(f.Objects().Create(t.Context(), c))
+	m := lookup(f, &corev1.ConfigMap{}, "sample-config")
+	m.Namespace, m.OwnerReferences = "other", nil
+	f.must(f.Objects().Create(t.Context(), m))
+	p := f.pod(fdb.ClassStateless, "stateless-1")
+	p.Namespace, p.OwnerReferences = "other", nil
+	f.must(f.Objects().Create(t.Context(), p))
+	f.Advance(20 * time.Second)
+	if n := len(f.status().Cluster.Processes); n != 13 {
+		t.Errorf("%d processes report, want 13", n)
+	}
+	if f.DeletePod("other", p.Name); !f.runs(p.Name) {
+		t.Error("the pod of that name in another namespace is gone")
+	}
+}
+
+// TestFinalizers: a pod that is held stays after its programs have ended.
+func TestFinalizers(t *testing.T) {
+	f := unified(t)
+	nowhere := f.pod(fdb.ClassStateless, "stateless-9")
+	nowhere.Finalizers = []string{"example.com/held"}
+	nowhere.Spec.NodeSelector = map[string]string{"no": "where"}
+	f.must(f.Objects().Create(t.Context(), nowhere))
+	f.patch(f.get("sample-stateless-4"), map[string]any{"metadata": map[string]any{"finalizers": []string{"example.com/held"}}})
+	for _, pod := range []string{"sample-stateless-4", "sample-stateless-9"} {
+		f.must(f.Objects().Delete(t.Context(), f.get(pod)))
+		f.Advance(time.Minute)
+		if p := lookup(f, &corev1.Pod{}, pod); p == nil || p.DeletionTimestamp == nil || f.runs(pod) {
+			t.Errorf("%s is %v", pod, p)
+		}
+		f.patch(f.get(pod), map[string]any{"metadata": map[string]any{"finalizers": nil}})
+		if lookup(f, &corev1.Pod{}, pod) != nil {
+			t.Errorf("%s stays", pod)
+		}
+	}
+	if n := f.get("sample-stateless-3").CreationTimestamp.Nanosecond(); n != 0 {
+		t.Errorf("a time of an object has %d ns", n)
+	}
+}
+
+// TestNames: coordinators that have names are reached while the service of the names is there.
+func TestNames(t *testing.T) {
+	f := unified(t)
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "sample"},
+		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"foundationdb.org/fdb-cluster-name": "sample"}},
+	}
+	f.must(f.Objects().Create(t.Context(), service))
+	var names []fdb.Address
+	for _, pod := range []string{"sample-log-1", "sample-log-2", "sample-log-3"} {
+		names = append(names, fdb.Address{Host: pod + ".sample.demo.svc.cluster.local", Port: 4501})
+	}
+	f.run(fdb.Coordinators(names))
+	f.Advance(time.Minute)
+	f.healthy()
+	f.must(f.Objects().Delete(t.Context(), service))
+	f.Advance(10 * time.Second)
+	if f.Cluster().Available() {
+		t.Error("coordinators are reached by names that nobody knows")
+	}
+	if v := f.Cluster().Violations(); len(v) == 0 || v[0].Invariant != 3 {
+		t.Errorf("the end of the names is judged %v", v)
+	}
+	f.must(f.Objects().Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "sample"}, Spec: service.Spec}))
+	f.Advance(time.Minute)
+	f.healthy()
+}
+
+// TestNodeLostEarly: a pod whose node is lost before it has started starts when the node is back.
+func TestNodeLostEarly(t *testing.T) {
+	f := newFixture(t, sim.Options{Seed: 1, Nodes: 1}, v1beta2.ImageTypeUnified)
+	f.saveConfigMap()
+	f.add(fdb.ClassStateless, 1)
+	f.Until(time.Minute, func() bool { return f.get("sample-stateless-1").Spec.NodeName != "" })
+	f.LoseNode(sim.NodeName(0))
+	f.Advance(30 * time.Second)
+	if p := f.get("sample-stateless-1"); p.Status.Phase != corev1.PodPending {
+		t.Errorf("the pod of a lost node is %s", p.Status.Phase)
+	}
+	f.ReturnNode(sim.NodeName(0))
+	if !ready(f.get("sample-stateless-1")) {
+		t.Error("the pod does not start after the return of its node")
+	}
+}

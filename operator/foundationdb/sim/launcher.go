@@ -296,7 +296,8 @@ func (l *launcher) watch() (current bool) {
 	return true
 }
 
-// watchFiles has the launchers look at their cluster files, again and again, while one may have changed.
+// watchFiles has the launchers look at their cluster files, again and again, while one may have changed, and the names
+// of coordinators resolved.
 func (w *World) watchFiles() {
 	if now := w.database.Connection(); now.ID != w.known.ID || w.stale {
 		w.known, w.stale = now, false
@@ -308,5 +309,6 @@ func (w *World) watchFiles() {
 			}
 		}
 	}
+	w.resolveNames()
 	w.after(w.options.Times.Watch, w.watchFiles)
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,17 +34,24 @@ func NodeName(n int) string { return "node-" + strconv.Itoa(n+1) }
 
 // addNode makes the nth node.
 func (w *World) addNode(n int) {
-	made := &node{name: NodeName(n), ip: fmt.Sprintf("192.168.%d.%d", (n+1)/250, (n+1)%250+1), pods: map[types.UID]*pod{}}
-	w.nodes[made.name] = made
 	w.store.add(&corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: made.name, Labels: map[string]string{
-			hostLabel: made.name, zoneLabel: "zone-" + strconv.Itoa(n%w.options.Zones+1),
+		ObjectMeta: metav1.ObjectMeta{Name: NodeName(n), Labels: map[string]string{
+			hostLabel: NodeName(n), zoneLabel: "zone-" + strconv.Itoa(n%w.options.Zones+1),
 		}},
 		Status: corev1.NodeStatus{
-			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: made.ip}},
+			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: nodeIP(n + 1)}},
 			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
 		},
 	})
+}
+
+func nodeIP(n int) string { return fmt.Sprintf("192.168.%d.%d", n/250, n%250+1) }
+
+// nodeMade gives a new node a kubelet.
+func (w *World) nodeMade(o *corev1.Node) {
+	w.machines++
+	w.nodes[o.Name] = &node{name: o.Name, ip: nodeIP(w.machines), pods: map[types.UID]*pod{}}
+	w.after(0, w.reschedule)
 }
 
 // Cordon keeps pods from a node, or lets them on it again.
@@ -54,7 +62,7 @@ func (w *World) Cordon(node string, on bool) {
 // Taint adds a taint to a node; without an effect it is NoSchedule, and it is added now.
 func (w *World) Taint(node string, t corev1.Taint) {
 	t.Effect = cmp.Or(t.Effect, corev1.TaintEffectNoSchedule)
-	t.TimeAdded = &metav1.Time{Time: w.Now()}
+	t.TimeAdded = new(w.metaNow())
 	w.editNode(node, func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, t) })
 }
 
@@ -95,7 +103,7 @@ func (w *World) LoseNode(node string) {
 // unreachable marks a lost node and its pods, and evicts them later.
 func (w *World) unreachable(n *node, loss int) {
 	w.Taint(n.name, corev1.Taint{Key: unreachableTaint, Effect: corev1.TaintEffectNoExecute})
-	w.editNode(n.name, func(o *corev1.Node) { o.Status.Conditions[0].Status = corev1.ConditionUnknown })
+	w.editNode(n.name, func(o *corev1.Node) { heard(o, corev1.ConditionUnknown) })
 	for _, p := range sorted(n.pods) {
 		p.report()
 	}
@@ -108,6 +116,11 @@ func (w *World) unreachable(n *node, loss int) {
 	})
 }
 
+// heard sets whether a node is ready.
+func heard(o *corev1.Node, ready corev1.ConditionStatus) {
+	o.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+}
+
 // ReturnNode brings a lost node back, with its pods.
 func (w *World) ReturnNode(node string) {
 	n := w.nodes[node]
@@ -117,13 +130,14 @@ func (w *World) ReturnNode(node string) {
 	n.lost = false
 	w.database.Note("%s is back", node)
 	w.Untaint(node, unreachableTaint)
-	w.editNode(node, func(o *corev1.Node) { o.Status.Conditions[0].Status = corev1.ConditionTrue })
+	w.editNode(node, func(o *corev1.Node) { heard(o, corev1.ConditionTrue) })
 	for _, p := range sorted(n.pods) {
 		p.cut(false)
 		if p.object().DeletionTimestamp != nil {
 			p.terminate()
 			continue
 		}
+		w.boot(p)
 		p.report()
 	}
 }
@@ -237,6 +251,9 @@ func (w *World) choose(p *corev1.Pod) string {
 // occupy counts a pod on its node, or no longer.
 func (w *World) occupy(p *pod, by int) {
 	n := w.nodes[p.node]
+	if n == nil {
+		n = &node{} // it is deleted
+	}
 	if by > 0 {
 		n.pods[p.uid] = p
 		p.keeps, _ = apart(p.object())
@@ -288,7 +305,8 @@ func (w *World) reschedule() {
 	}
 }
 
-func (w *World) metaNow() metav1.Time { return metav1.Time{Time: w.Now()} }
+// metaNow is the time as objects have it: whole seconds.
+func (w *World) metaNow() metav1.Time { return metav1.Time{Time: w.Now().Truncate(time.Second)} }
 
 // condition sets a condition of a pod.
 func condition(p *corev1.Pod, kind corev1.PodConditionType, holds bool, message string, now metav1.Time) {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,6 +62,9 @@ func (o *objects) table(object port.Object) (*table, error) {
 func (o *objects) call(ctx context.Context, verb, kind, called string, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return fault.APIUnavailable.Errorf("%s %s %s: %w", verb, kind, called, err)
+	}
+	if err := o.w.alive(o.owner); err != nil {
+		return err
 	}
 	o.w.count(o.owner, verb, kind)
 	if o.owner == "" {
@@ -170,7 +174,7 @@ func (o *objects) Create(ctx context.Context, object port.Object) error {
 			}
 		}
 		next := clone(object)
-		if err := o.w.admit(next); err != nil {
+		if err := cmp.Or(o.serialized(next), o.w.admit(next)); err != nil {
 			return err
 		}
 		o.w.store.add(next)
@@ -227,10 +231,7 @@ func (o *objects) Patch(ctx context.Context, object port.Object, patch []byte) e
 			return err
 		}
 		if !same(stored, next) {
-			if custom(kindOf(stored)) && !same(specOf(stored), specOf(next)) {
-				next.SetGeneration(stored.GetGeneration() + 1)
-			}
-			if _, ok := stored.(*corev1.Pod); !ok && kindOf(stored) == "Deployment" && !same(specOf(stored), specOf(next)) {
+			if counted(kindOf(stored)) && !same(specOf(stored), specOf(next)) {
 				next.SetGeneration(stored.GetGeneration() + 1)
 			}
 			o.w.store.put(next)
@@ -312,7 +313,7 @@ func (o *objects) serialized(object port.Object) error {
 
 // Tell records an Event.
 func (o *objects) Tell(about port.Object, event port.Event) {
-	if o.owner != "" && o.w.hit(FaultEventLost, "", kindOf(about), about.GetName()) != nil {
+	if o.w.Dead(o.owner) || o.owner != "" && o.w.hit(FaultEventLost, "", kindOf(about), about.GetName()) != nil {
 		return
 	}
 	o.w.events = append(o.w.events, Event{

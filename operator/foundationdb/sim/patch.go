@@ -46,6 +46,9 @@ func patched(o port.Object, patch []byte) (port.Object, error) {
 	if err := json.Unmarshal(encoded, next); err != nil {
 		return nil, control.Invalid.Errorf("%s %s: %v", kindOf(o), nameOf(o), err)
 	}
+	if _, given := change["spec"]; !given {
+		return next, nil
+	}
 	return next, immutable(o, next)
 }
 

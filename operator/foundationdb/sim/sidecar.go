@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -175,7 +176,7 @@ func (c *container) filesCopied() {
 // reach returns the sidecar of a pod.
 func (s *sidecars) reach(ctx context.Context, verb string, pod *corev1.Pod) (*container, *corev1.Container, error) {
 	s.w.count(s.owner, verb, "Pod")
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(ctx.Err(), s.w.alive(s.owner)); err != nil {
 		return nil, nil, err
 	}
 	if s.owner != "" && s.w.hit(FaultSidecarSilent, verb, "Pod", pod.Name) != nil {

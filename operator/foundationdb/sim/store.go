@@ -21,7 +21,10 @@ var kinds = map[string]bool{
 	"Pod": true, "PersistentVolumeClaim": true, "Service": true, "ConfigMap": true, "Deployment": true, "Node": false,
 }
 
-// custom are the kinds with a status of their own and a generation that counts the changes of the spec.
+// counted are the kinds whose generation counts the changes of the spec.
+func counted(kind string) bool { return custom(kind) || kind == "Deployment" }
+
+// custom are the three kinds of our own.
 func custom(kind string) bool {
 	return kind == "FoundationDBCluster" || kind == "FoundationDBBackup" || kind == "FoundationDBRestore"
 }
@@ -154,11 +157,11 @@ func update[T port.Object](s *store, o T, edit func(T)) {
 // add stores a new object.
 func (s *store) add(o port.Object) {
 	s.uids++
-	o.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.uids)))
-	o.SetCreationTimestamp(metav1.Time{Time: s.w.Now()})
+	o.SetUID(types.UID(fmt.Sprintf("%08x-0000-4000-8000-%012d", s.uids, s.uids))) // the first 8 characters are its own, and the last 12
+	o.SetCreationTimestamp(s.w.metaNow())
 	o.SetDeletionTimestamp(nil)
 	o.SetDeletionGracePeriodSeconds(nil)
-	if o.SetGeneration(0); kindOf(o) != "ConfigMap" {
+	if o.SetGeneration(0); counted(kindOf(o)) {
 		o.SetGeneration(1)
 	}
 	s.put(o)
@@ -196,7 +199,7 @@ func (s *store) delete(o port.Object, owner string) {
 		return
 	}
 	next := clone(o)
-	next.SetDeletionTimestamp(&metav1.Time{Time: s.w.Now().Add(time.Duration(grace) * time.Second)})
+	next.SetDeletionTimestamp(&metav1.Time{Time: s.w.metaNow().Add(time.Duration(grace) * time.Second)})
 	next.SetDeletionGracePeriodSeconds(&grace)
 	s.put(next)
 }
@@ -231,7 +234,8 @@ func (s *store) remove(o port.Object, owner string) {
 
 // finalized removes an object that is being deleted once its finalizers are gone.
 func (s *store) finalized(o port.Object, owner string) {
-	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 && s.w.pods[o.GetUID()] == nil {
+	p := s.w.pods[o.GetUID()]
+	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 && (p == nil || p.over) {
 		s.remove(o, owner)
 	}
 }

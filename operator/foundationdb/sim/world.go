@@ -118,6 +118,7 @@ type World struct {
 	deleters  map[types.UID]string          // on whose behalf claims are deleted
 	backing   map[types.UID]*pod            // pods of backup agents
 	agents    int
+	machines  int // nodes that were made
 	addresses int // that were given to pods
 	services  int // IPs that were given to services
 	known     fdb.Connection
@@ -142,7 +143,7 @@ func New(o Options) *World {
 		servers: map[string]*server{}, mounters: map[name]map[types.UID]*pod{}, claimants: map[name]map[types.UID]bool{},
 		folders: map[types.UID]map[string]bool{}, waiting: map[types.UID]*pod{}, backing: map[types.UID]*pod{}, binding: map[types.UID]bool{}, deleters: map[types.UID]string{},
 	}
-	w.hooks.calls = map[Call]int{}
+	w.hooks.calls, w.hooks.dead = map[Call]int{}, map[string]bool{}
 	o.Database.Seed = o.Seed
 	o.Database.Exits = w.exits
 	w.database = fdbsim.New(o.Database)
@@ -162,6 +163,16 @@ func (w *World) Now() time.Time { return w.database.Now() }
 
 // Advance lets time pass: everything that is due until then happens, in order.
 func (w *World) Advance(d time.Duration) { w.database.Advance(d) }
+
+// Until lets time pass until something is so, a second at a time and at most for a while. It reports whether it is.
+func (w *World) Until(atMost time.Duration, so func() bool) bool {
+	for end := w.Now().Add(atMost); !so(); w.Advance(time.Second) {
+		if !w.Now().Before(end) {
+			return false
+		}
+	}
+	return true
+}
 
 // As returns the ports for an instance of the operator. The empty owner is a person: what it does is an accident,
 // and no hook is called.

@@ -297,6 +297,9 @@ func (d *Database) begin(ctx context.Context, at port.Endpoint, call fdb.Call) (
 		return j, fmt.Errorf("it waited for one of %d tools to end: %w", d.options.Processes, context.Cause(caller))
 	}
 	j.release = append(j.release, func() { <-d.slots })
+	if d.closing.Err() != nil { // the slot is free because Close has ended another tool
+		return j, errClosed
+	}
 	if err := j.makeFolder(credentials); err != nil {
 		return j, err
 	}

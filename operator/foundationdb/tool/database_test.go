@@ -24,7 +24,7 @@ import (
 // Whatever the model prints for a call, the tool's process prints too: the verdict is the same, and the
 // arguments are those of package fdb.
 func TestCallsAreRunAndJudged(t *testing.T) {
-	w := newWorld()
+	w := newModel()
 	backup := fdb.Backup{Tag: "daily", URL: "blobstore://key@store:443/sample?bucket=b"}
 	restore := fdb.Restore{Tag: "again", URL: "blobstore://key@store:443/sample?bucket=b", KeyRanges: []fdb.KeyRange{{Start: `\x00`, End: `\xff`}}}
 	for _, call := range []fdb.Call{
@@ -116,16 +116,21 @@ func TestNoShellTakesPart(t *testing.T) {
 
 func TestSecretsStayOutOfArgumentsResultsAndLogs(t *testing.T) {
 	const secret, token = "s3cr3t/value+", "t0ken:more"
-	url, err := fdb.BackupURL(fdb.BlobStore{AccountName: "key:" + secret + ":" + token + "@store.example:9000", Bucket: "b"}, "sample")
+	store := fdb.BlobStore{AccountName: "key:" + secret + ":" + token + "@store.example:9000", Bucket: "b"}
+	url, err := fdb.BackupURL(store, "sample")
 	if err != nil {
 		t.Fatal(err)
 	}
+	apart := fdb.StartRestore(fdb.Restore{Tag: "apart", URL: fdb.WithoutSecret(url)})
+	credentials, _ := store.Credentials()
+	apart.Secrets = fdb.Secret(credentials)
 	var log bytes.Buffer
 	for _, call := range []fdb.Call{
 		fdb.StartBackup(fdb.Backup{Tag: "daily", URL: url}),
 		fdb.ModifyBackup(fdb.Backup{Tag: "daily", URL: url}),
 		fdb.DeleteBackup(url),
 		fdb.StartRestore(fdb.Restore{Tag: "again", URL: url}),
+		apart,
 	} {
 		said := fmt.Sprintf("ERROR: %s cannot be reached (%s, %s)\n", url, secret, token)
 		s := newStage(t, play{Stdout: said, Stderr: said, Exit: 1}, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
@@ -274,7 +279,7 @@ func TestAToolThatIsNoProgramIsMissing(t *testing.T) {
 }
 
 func TestStatus(t *testing.T) {
-	w := newWorld()
+	w := newModel()
 	document := string(w.Status(w.given, w.version))
 	for name, c := range map[string]struct {
 		play  play
@@ -389,15 +394,24 @@ func TestClusterFilesAreReadAgain(t *testing.T) {
 		t.Errorf("the cluster files (- wanted, + got):\n%s", diff)
 	}
 	for name, p := range map[string]play{
-		"a tool that fails":      {Rewrite: second, Exit: 1},
-		"what is no connection":  {Rewrite: "sample:second@"},
-		"a tool that is ended":   {Rewrite: second, Hang: true},
-		"a file that is removed": {Rewrite: " "},
+		"a tool that fails":     {Rewrite: second, Exit: 1},
+		"what is no connection": {Rewrite: "sample:second@"},
+		"a tool that is ended":  {Rewrite: second, Hang: true},
+		"an empty file":         {Rewrite: " "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t, p, short)
-			s.Run(t.Context(), first, fdb.MaintenanceOff())
-			s.Run(t.Context(), first, fdb.MaintenanceOff())
+			s := newStage(t, p, Options{})
+			for n := range 2 {
+				ctx, cancel := context.WithCancel(t.Context())
+				var call sync.WaitGroup
+				call.Go(func() { s.Run(ctx, first, fdb.MaintenanceOff()) })
+				eventually(t, "the tool runs", func() bool { return len(s.records()) > n })
+				if p.Hang {
+					cancel()
+				}
+				call.Wait()
+				cancel()
+			}
 			if got := strings.TrimSpace(s.last().ClusterFile); got != first.Connection.String() {
 				t.Errorf("the second call begins with %q", got)
 			}

@@ -1,13 +1,11 @@
 package tool
 
 import (
-	"encoding/gob"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -15,169 +13,129 @@ import (
 
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/fdb/sim"
+	"github.com/pawl-dev/pawl/fdb/sim/program"
+	"github.com/pawl-dev/pawl/fdb/sim/world"
 	"github.com/pawl-dev/pawl/operator/foundationdb/port"
 	"github.com/pawl-dev/pawl/operator/foundationdb/port/porttest"
 )
 
-// sharedWorld is a model that tools ask from their own processes, over a socket.
-type sharedWorld struct {
-	*world
-	mu     sync.Mutex
-	socket string
+// simulated is a database whose tools are those of fdbsim, each a process of its own.
+type simulated struct {
+	*Database
+	world *world.World
+	at    port.Endpoint
 }
 
-// question is how a connection begins: a run of a tool, or an interactive fdbcli.
-type question struct {
-	Run     sim.Run
-	Session bool
-}
-
-// said is what an interactive fdbcli has printed.
-type said struct {
-	Stdout, Stderr string
-	Prompt         bool
-}
-
-func newSharedWorld(t testing.TB) *sharedWorld {
+func newSimulated(t testing.TB, v fdb.Version, o Options) *simulated {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "w") // the path of a socket must be short
+	short, err := os.MkdirTemp("", "w") // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	w := &sharedWorld{world: newWorld(), socket: filepath.Join(dir, "s")}
-	listener, err := net.Listen("unix", w.socket)
+	t.Cleanup(func() { os.RemoveAll(short) })
+	socket := filepath.Join(short, "s")
+	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := &simulated{world: world.New(world.Options{Seed: 1, Virtual: true}), at: port.Endpoint{Connection: endpoint().Connection, Version: v}}
 	var served sync.WaitGroup
-	served.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return // closed
-			}
-			served.Go(func() {
-				defer conn.Close()
-				w.serve(gob.NewDecoder(conn), gob.NewEncoder(conn))
-			})
-		}
-	})
+	served.Go(func() { _ = s.world.Serve(listener) }) // until it is closed
 	t.Cleanup(func() {
 		listener.Close()
 		served.Wait()
+		s.world.Close()
 	})
-	return w
+	s.world.Do(s.at.Connection, func(c *sim.Cluster) { populate(c, s.at) })
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools := t.TempDir()
+	if err := program.Install(self, v, filepath.Join(tools, v.Short())); err != nil {
+		t.Fatal(err)
+	}
+	o.Folder, o.TempDir = tools, t.TempDir()
+	o.Environment = []string{world.AddressVariable + "=" + socket, "GORACE=atexit_sleep_ms=0"}
+	if s.Database, err = New(o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
 }
 
-// serve answers one tool. Errors say that its process has ended.
-func (w *sharedWorld) serve(in *gob.Decoder, out *gob.Encoder) {
-	var q question
-	if in.Decode(&q) != nil {
-		return
-	}
-	if !q.Session {
-		w.mu.Lock()
-		a := w.Run(q.Run)
-		w.mu.Unlock()
-		_ = out.Encode(a)
-		return
-	}
-	w.mu.Lock()
-	s := w.Session(q.Run.Version, q.Run.Connection)
-	w.mu.Unlock()
-	for {
-		var now said
-		for !now.Prompt && !s.Ended() {
-			w.mu.Lock()
-			w.Advance(10 * ms)
-			stdout, stderr, prompt := s.Read()
-			w.mu.Unlock()
-			now = said{now.Stdout + stdout, now.Stderr + stderr, prompt}
-		}
-		var line string
-		if out.Encode(now) != nil || !now.Prompt || in.Decode(&line) != nil {
-			s.Kill()
-			return
-		}
-		w.mu.Lock()
-		s.Send(line)
-		w.mu.Unlock()
-	}
-}
-
-// askWorld is a tool of a shared world.
-func askWorld(socket string) {
-	conn, err := net.Dial("unix", socket)
-	must(err)
-	in, out := gob.NewDecoder(conn), gob.NewEncoder(conn)
-	q := question{Run: sim.Run{Tool: fdb.Tool(filepath.Base(os.Args[0])), Argv: os.Args[1:], Version: endpoint().Version}}
-	if file := argument("-C"); file != "" {
-		q.Run.Connection, err = fdb.ParseConnection(string(must2(os.ReadFile(file))))
-		must(err)
-	}
-	q.Session = q.Run.Tool == fdb.ToolCLI && argument("--exec") == "" && !slices.Contains(os.Args, "--version")
-	must(out.Encode(q))
-	if q.Session {
-		askSession(in, out)
-		return
-	}
-	var a sim.Answer
-	must(in.Decode(&a))
-	os.Stdout.WriteString(a.Stdout)
-	os.Stderr.WriteString(a.Stderr)
-	if file := argument("-C"); file != "" && a.Connection.String() != q.Run.Connection.String() {
-		must(os.WriteFile(file, []byte(a.Connection.String()), 0o600))
-	}
-	os.Exit(a.Exit)
-}
-
-func askSession(in *gob.Decoder, out *gob.Encoder) {
-	mustPrompt()
-	buf := make([]byte, 4096) // as long as the lines of fdbcli
-	for {
-		var now said
-		must(in.Decode(&now))
-		os.Stderr.WriteString(now.Stderr)
-		os.Stdout.WriteString(now.Stdout)
-		if !now.Prompt {
-			return
-		}
-		os.Stdout.WriteString(fdb.Prompt)
-		n, err := os.Stdin.Read(buf) // a terminal gives one line at a time
-		if err != nil || n == 0 {
-			return
-		}
-		must(out.Encode(string(buf[:n-1])))
-	}
-}
-
-// The exam of the port, by processes over one database.
+// The exam of the port, by the programs of fdbsim in each line of versions.
 func TestDatabase(t *testing.T) {
-	w := newSharedWorld(t)
-	s := newStage(t, play{World: w.socket}, Options{})
-	porttest.Database(t, porttest.DatabaseHarness{
-		Open: func(testing.TB) porttest.DatabaseFixture {
-			return porttest.DatabaseFixture{Database: s, At: endpoint()}
-		},
-		Wait: func(testing.TB) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.Advance(time.Second)
-		},
-	})
+	for _, v := range []fdb.Version{{Major: 7, Minor: 1, Patch: 67}, {Major: 7, Minor: 3, Patch: 69}, {Major: 7, Minor: 4, Patch: 6}} {
+		t.Run(v.Short(), func(t *testing.T) {
+			s := newSimulated(t, v, Options{LogDir: t.TempDir(), TraceFormat: "json"})
+			porttest.Database(t, porttest.DatabaseHarness{
+				Open: func(testing.TB) porttest.DatabaseFixture { return porttest.DatabaseFixture{Database: s, At: s.at} },
+				Wait: func(testing.TB) { s.world.Do(s.at.Connection, func(c *sim.Cluster) { c.Advance(time.Second) }) },
+			})
+		})
+	}
+}
+
+// Backup and restore by processes: the state is read back by the tag, and no secret is needed in an argument.
+func TestBackupAndRestore(t *testing.T) {
+	s := newSimulated(t, endpoint().Version, Options{})
+	ctx := t.Context()
+	url, err := fdb.BackupURL(fdb.BlobStore{AccountName: "key:s3cret@store.example", Bucket: "b"}, "sample")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.world.Do(s.at.Connection, func(c *sim.Cluster) { c.SetAgents(2) })
+	ok := func(call fdb.Call) string {
+		t.Helper()
+		a := s.Run(ctx, s.at, call)
+		if a.Outcome != fdb.Ok {
+			t.Fatalf("%s is %s", call.Command, a.Result)
+		}
+		return a.Stdout
+	}
+	ok(fdb.StartBackup(fdb.Backup{Tag: "daily", URL: url}))
+	for range 100 {
+		s.world.Do(s.at.Connection, func(c *sim.Cluster) { c.Advance(time.Minute) })
+		status, err := fdb.ParseBackupStatus([]byte(ok(fdb.ReadBackupStatus("daily"))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status.URL != fdb.WithoutSecret(url) {
+			t.Errorf("the backup goes to %s", status.URL)
+		}
+		if status.Restorable {
+			break
+		}
+	}
+	ok(fdb.DiscontinueBackup("daily"))
+	s.world.Do(s.at.Connection, func(c *sim.Cluster) { c.Advance(time.Hour) })
+	if a := s.Run(ctx, s.at, fdb.DiscontinueBackup("daily")); a.Outcome != fdb.Ok { // there is none
+		t.Errorf("the second discontinue is %s", a.Result)
+	}
+	if r := s.Transact(ctx, s.at, nil, func(fdb.Values) ([]fdb.Write, error) {
+		return []fdb.Write{fdb.Clear(fdb.Range{Begin: "", End: "\xff"})}, nil
+	}); r.Outcome != fdb.Ok {
+		t.Fatalf("the wipe is %s", r)
+	}
+	ok(fdb.StartRestore(fdb.Restore{Tag: "again", URL: url}))
+	if state := fdb.RestoreStateOf(ok(fdb.ReadRestoreStatus("again")), "again"); state == fdb.RestoreUnknown {
+		t.Errorf("the restore is %s", state)
+	}
+	if state := fdb.RestoreStateOf(ok(fdb.ReadRestoreStatus("other")), "other"); state != fdb.RestoreUnknown {
+		t.Errorf("a restore that was never started is %s", state)
+	}
 }
 
 // Many count at the same time: nothing is counted twice, and nothing is lost.
 func TestTransactionsAtTheSameTime(t *testing.T) {
-	w := newSharedWorld(t)
-	s := newStage(t, play{World: w.socket}, Options{Processes: 5})
+	s := newSimulated(t, endpoint().Version, Options{Processes: 5})
 	counter := fdb.LockPrefix + "/counter"
 	results := make(chan fdb.Result, 20)
 	var calls sync.WaitGroup
 	for range cap(results) {
 		calls.Go(func() {
-			results <- s.Transact(t.Context(), endpoint(), []fdb.Range{fdb.SingleKey(counter)}, func(v fdb.Values) ([]fdb.Write, error) {
+			results <- s.Transact(t.Context(), s.at, []fdb.Range{fdb.SingleKey(counter)}, func(v fdb.Values) ([]fdb.Write, error) {
 				value, _ := v.Get(counter)
 				n, _ := strconv.Atoi(string(value))
 				return []fdb.Write{fdb.Set(counter, []byte(strconv.Itoa(n+1)))}, nil
@@ -195,7 +153,9 @@ func TestTransactionsAtTheSameTime(t *testing.T) {
 			t.Errorf("a transaction is %s", r)
 		}
 	}
-	if got := w.all()[counter]; got != strconv.Itoa(counted) || counted < 5 {
+	var got string
+	s.world.Do(s.at.Connection, func(c *sim.Cluster) { got = keysOf(c)[counter] })
+	if got != strconv.Itoa(counted) || counted < 5 {
 		t.Errorf("%d have counted up to %s", counted, got)
 	}
 }
@@ -230,13 +190,17 @@ func examineReal(t *testing.T, bin string, v fdb.Version) {
 	if err := os.Symlink(bin, filepath.Join(tools, v.Short())); err != nil {
 		t.Fatal(err)
 	}
-	d, err := New(Options{Folder: tools, TempDir: t.TempDir(), LogDir: filepath.Join(dir, "log")})
+	o := Options{Folder: tools, TempDir: t.TempDir(), LogDir: filepath.Join(dir, "log")}
+	if address, ok := os.LookupEnv(world.AddressVariable); ok { // the programs may be those of fdbsim
+		o.Environment = append(o.Environment, world.AddressVariable+"="+address)
+	}
+	d, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
-	at := port.Endpoint{Connection: connection("real:first@" + freeAddress(t)), Version: v}
-	startServer(t, filepath.Join(bin, "fdbserver"), dir, at)
+	at := port.Endpoint{Connection: connection(fdb.Describe("real-"+v.String()) + ":first@" + freeAddress(t)), Version: v}
+	startServer(t, filepath.Join(bin, "fdbserver"), dir, at, o.Environment)
 	if r := d.Run(t.Context(), at, fdb.Call{Command: fdb.CommandConfigure, Create: true, Configuration: "single memory"}); r.Outcome == fdb.Refused {
 		t.Fatalf("configure new is %s", r.Result)
 	}
@@ -260,7 +224,7 @@ func freeAddress(t *testing.T) string {
 }
 
 // startServer starts an fdbserver that ends with the test.
-func startServer(t *testing.T, program, dir string, at port.Endpoint) {
+func startServer(t *testing.T, program, dir string, at port.Endpoint, environment []string) {
 	t.Helper()
 	file := filepath.Join(dir, "fdb.cluster")
 	if err := os.WriteFile(file, []byte(at.Connection.String()+"\n"), 0o600); err != nil {
@@ -268,6 +232,7 @@ func startServer(t *testing.T, program, dir string, at port.Endpoint) {
 	}
 	address := at.Connection.Coordinators[0].String()
 	cmd := commandIn(dir, program, "-p", address, "-C", file, "-d", filepath.Join(dir, "data"), "-L", dir)
+	cmd.Env = append(cmd.Env, environment...)
 	p, err := start(t.Context(), cmd, 1<<20)
 	if err != nil {
 		t.Fatal(errors.Join(fmt.Errorf("%s does not start", program), err))

@@ -3,6 +3,7 @@ package tool
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/gob"
 	"encoding/json"
 	"fmt"
@@ -15,19 +16,26 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
-	"golang.org/x/sys/unix"
 
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/fdb/sim"
+	"github.com/pawl-dev/pawl/fdb/sim/program"
 )
 
-// The test binary is also the tools: a link to it named fdbcli, with a play to perform.
+// The test binary is also the tools: a link to it named fdbcli performs a play, or else is that of fdbsim.
 func TestMain(m *testing.M) {
 	if file, ok := os.LookupEnv("PAWL_PLAY"); ok {
 		var p play
 		must(load(file, &p))
 		p.perform()
 		return
+	}
+	if program.Is(os.Args[0]) {
+		exit := program.Main(context.Background(), program.This())
+		if exit < 0 {
+			must(syscall.Kill(os.Getpid(), syscall.SIGKILL))
+		}
+		os.Exit(exit)
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -36,19 +44,19 @@ func TestMain(m *testing.M) {
 type play struct {
 	Record string // the file to which it adds a record of itself
 
-	IgnoreSignals bool
-	Grandchild    bool           // starts another process of its group, which hangs and keeps the output open
-	Rewrite       string         // the new content of its cluster file
-	Stdout        string         //
-	StdoutFile    string         // a file with more of it
-	Stderr        string         //
-	Endless       string         // "stdout" or "stderr": prints there without end
-	Session       *session       // is an interactive fdbcli
-	World         string         // the socket of a sharedWorld: is one of its tools
-	Signal        syscall.Signal // ends itself with it
-	Hang          bool           // until it is ended
-	Await         string         // a file that must be there before it ends
-	Exit          int            //
+	Operate, Tools string // is an operator that runs a tool of this folder, which performs the play in a file
+	IgnoreSignals  bool
+	Grandchild     bool           // starts another process of its group, which hangs and keeps the output open
+	Rewrite        string         // the new content of its cluster file
+	Stdout         string         //
+	StdoutFile     string         // a file with more of it
+	Stderr         string         //
+	Endless        string         // "stdout" or "stderr": prints there without end
+	Session        *session       // is an interactive fdbcli
+	Signal         syscall.Signal // ends itself with it
+	Hang           bool           // until it is ended
+	Await          string         // a file that must be there before it ends
+	Exit           int            //
 }
 
 // record is what a fake tool was given.
@@ -75,6 +83,11 @@ func (p play) perform() {
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		must(cmd.Start())
 	}
+	if p.Operate != "" {
+		d, err := New(Options{Folder: p.Operate, TempDir: os.Getenv("HOME"), Environment: []string{"PAWL_PLAY=" + p.Tools}})
+		must(err)
+		d.Run(context.Background(), endpoint(), fdb.MaintenanceOff())
+	}
 	if p.Rewrite != "" {
 		must(os.WriteFile(argument("-C"), []byte("# DO NOT EDIT!\n"+p.Rewrite+"\n"), 0o600))
 	}
@@ -91,9 +104,6 @@ func (p play) perform() {
 	}
 	if p.Session != nil {
 		p.Session.perform()
-	}
-	if p.World != "" {
-		askWorld(p.World)
 	}
 	if p.Signal != 0 {
 		must(syscall.Kill(os.Getpid(), p.Signal))
@@ -173,7 +183,7 @@ type session struct {
 
 func (s *session) perform() {
 	mustPrompt()
-	w := newWorld()
+	w := newModel()
 	for key, value := range s.Keys {
 		w.set(key, value)
 	}
@@ -210,13 +220,15 @@ func (s *session) perform() {
 
 // mustPrompt fails where a real fdbcli would not print fdb.Prompt and nothing else.
 func mustPrompt() {
-	if _, err := unix.IoctlGetTermios(0, unix.TCGETS); err != nil || os.Getenv("TERM") != "dumb" || os.Getenv("HOME") == "" {
-		must(fmt.Errorf("it would print no prompt: %w", err))
+	stdin, err := os.Readlink("/proc/self/fd/0")
+	must(err)
+	if !strings.HasPrefix(stdin, "/dev/pts/") || os.Getenv("TERM") != "dumb" || os.Getenv("HOME") == "" {
+		must(fmt.Errorf("it would print no prompt, with standard input from %s", stdin))
 	}
 }
 
 // answer lets time pass until the session waits for a line or has ended.
-func (s *session) answer(w *world, cli *sim.Session, out *bufio.Writer) (prompt bool) {
+func (s *session) answer(w *model, cli *sim.Session, out *bufio.Writer) (prompt bool) {
 	for {
 		stdout, stderr, prompt := cli.Read()
 		out.WriteString(stdout)
@@ -229,7 +241,7 @@ func (s *session) answer(w *world, cli *sim.Session, out *bufio.Writer) (prompt 
 }
 
 // happens does what is to happen before a line. It reports whether the line is answered already.
-func (s *session) happens(w *world, line string, out *bufio.Writer) bool {
+func (s *session) happens(w *model, line string, out *bufio.Writer) bool {
 	if s.Before == "" || line != s.Before {
 		return false
 	}
@@ -259,11 +271,11 @@ func (s *session) happens(w *world, line string, out *bufio.Writer) bool {
 	return false
 }
 
-func (s *session) save(w *world) {
+func (s *session) save(w *model) {
 	if s.After == "" {
 		return
 	}
-	must(store(s.After, w.all()))
+	must(store(s.After, keysOf(w.Cluster)))
 }
 
 // store and load keep a value in a file, with all of its bytes.

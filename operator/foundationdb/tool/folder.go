@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"encoding/json"
 	"net/url"
 	"os"
 	"os/exec"
@@ -114,8 +115,8 @@ func (j *job) forget() {
 	delete(j.d.learned, j.at.Connection.String())
 }
 
-// withoutSecret takes secret and token out of the URL of a call: the content of a credentials file holds
-// them.
+// withoutSecret takes secret and token out of a call: the content of a credentials file holds them. A caller that
+// keeps them apart has put that content into Secrets; else they are taken out of the URL.
 func withoutSecret(call fdb.Call) (plain fdb.Call, credentials []byte, secrets []string) {
 	for _, at := range []*string{&call.Backup.URL, &call.Restore.URL} {
 		u, err := url.Parse(*at)
@@ -130,7 +131,30 @@ func withoutSecret(call fdb.Call) (plain fdb.Call, credentials []byte, secrets [
 		secrets = append(secrets, strings.SplitN(secret, ":", 2)...)
 		*at = fdb.WithoutSecret(*at)
 	}
+	if call.Secrets != "" {
+		credentials = []byte(call.Secrets)
+		secrets = append(secrets, secretsIn(credentials)...)
+		call.Secrets = ""
+	}
 	return call, credentials, secrets
+}
+
+// secretsIn returns secrets and tokens of a credentials file.
+func secretsIn(credentials []byte) (secrets []string) {
+	var file struct {
+		Accounts map[string]struct{ Secret, Token string }
+	}
+	if json.Unmarshal(credentials, &file) != nil {
+		return nil // the tool will say so
+	}
+	for _, account := range file.Accounts {
+		for _, text := range []string{account.Secret, account.Token} {
+			if text != "" {
+				secrets = append(secrets, text)
+			}
+		}
+	}
+	return secrets
 }
 
 // account is what a URL that a tool prints may hold of an account.

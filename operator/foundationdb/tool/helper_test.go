@@ -19,37 +19,39 @@ import (
 
 const ms = time.Millisecond
 
-// world is a model of a database that is available, and what a tool needs to reach it.
-type world struct {
+// model is a model of a database that is available, and what a tool needs to reach it.
+type model struct {
 	*sim.Cluster
 	version fdb.Version
 	given   fdb.Connection
 }
 
-func newWorld() *world {
-	w := &world{
-		Cluster: sim.New(sim.Options{Seed: 1}),
-		version: fdb.Version{Major: 7, Minor: 3, Patch: 69},
-		given:   endpoint().Connection,
-	}
+func newModel() *model {
+	at := endpoint()
+	w := &model{Cluster: sim.New(sim.Options{Seed: 1}), version: at.Version, given: at.Connection}
+	populate(w.Cluster, at)
+	return w
+}
+
+// populate starts the servers of a database, creates it, and waits until it is available.
+func populate(c *sim.Cluster, at port.Endpoint) {
 	for n, class := range []fdb.Class{fdb.ClassStorage, fdb.ClassStorage, fdb.ClassStorage, fdb.ClassLog, fdb.ClassLog, fdb.ClassStateless, fdb.ClassStateless} {
 		name := fmt.Sprintf("%s-%d", class, n+1)
-		w.Start(sim.Server{
-			Name: name, Folder: name, Class: class, Version: w.version, Connection: w.given,
+		c.Start(sim.Server{
+			Name: name, Folder: name, Class: class, Version: at.Version, Connection: at.Connection,
 			Addresses: []fdb.Address{{Host: fmt.Sprintf("10.1.0.%d", n+1), Port: 4501}},
 			Locality:  map[string]string{fdb.InstanceLocality: name, fdb.ZoneLocality: name},
 		})
 	}
-	w.Advance(5 * time.Second)
-	w.Run(sim.Run{Argv: []string{"--exec", "configure new double ssd", "--timeout", "10"}, Version: w.version, Connection: w.given})
-	for !w.Available() {
-		w.Advance(time.Second)
+	c.Advance(5 * time.Second)
+	c.Run(sim.Run{Argv: []string{"--exec", "configure new double ssd", "--timeout", "10"}, Version: at.Version, Connection: at.Connection})
+	for !c.Available() {
+		c.Advance(time.Second)
 	}
-	return w
 }
 
 // set writes a key as somebody else.
-func (w *world) set(key, value string) {
+func (w *model) set(key, value string) {
 	tr := w.Transaction()
 	tr.Write(fdb.Set(key, []byte(value)))
 	if err := tr.Commit(); err != nil {
@@ -57,9 +59,9 @@ func (w *world) set(key, value string) {
 	}
 }
 
-// all are the keys below the prefix that tests use.
-func (w *world) all() map[string]string {
-	tr := w.Transaction()
+// keysOf are the keys below the prefix that tests use.
+func keysOf(c *sim.Cluster) map[string]string {
+	tr := c.Transaction()
 	found, err := tr.GetRange(fdb.PrefixRange(fdb.LockPrefix), 0)
 	if err != nil {
 		panic(err)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -168,4 +170,34 @@ func TestToolsWaitForEachOther(t *testing.T) {
 	if n := len(s.records()); n != 2 {
 		t.Errorf("%d tools were started", n)
 	}
+}
+
+// A tool does not outlive an operator that is killed: what it has begun must not take effect when another
+// instance works already.
+func TestAToolEndsWithItsOperator(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells a process that its parent has ended")
+	}
+	s := newStage(t, play{}, Options{})
+	dir := t.TempDir()
+	tools, operator := filepath.Join(dir, "tools"), filepath.Join(dir, "operator")
+	if err := errors.Join(
+		store(tools, play{Hang: true, IgnoreSignals: true, Record: s.record}),
+		store(operator, play{Operate: s.folder, Tools: tools}),
+	); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(s.folder, "7.3", "fdbcli")) // the test binary
+	cmd.Env = []string{"PAWL_PLAY=" + operator, "HOME=" + dir}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the tool runs", func() bool { return len(s.records()) == 1 })
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("the operator has ended by itself")
+	}
+	eventually(t, "the tool is gone", func() bool { return len(group(s.last().Pid)) == 0 })
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // exitGrace is how long fdbcli may take to end after its last line.
-const exitGrace = 2 * time.Second
+const exitGrace = 500 * time.Millisecond
 
 // Transact implements port.Database by an interactive fdbcli, whose standard input is a pseudo terminal and
 // whose output are pipes, so that nothing but its own texts and fdb.Prompt is in it.
@@ -42,7 +42,7 @@ func (d *Database) Transact(ctx context.Context, at port.Endpoint, read []fdb.Ra
 	})
 	defer stop()
 	dialogue := fdb.NewDialogue(read, decide)
-	printed, whole := talk(p, terminal, dialogue)
+	printed, whole := talk(j.ctx, p, terminal, dialogue)
 	if whole {
 		grace = exitGrace
 		j.learn()
@@ -52,8 +52,9 @@ func (d *Database) Transact(ctx context.Context, at port.Endpoint, read []fdb.Ra
 	return j.explained(dialogue.Result(), printed)
 }
 
-// talk leads a dialogue to its end. Of one that ends too soon it returns what the process printed last.
-func talk(p *process, terminal *os.File, dialogue *fdb.Dialogue) (printed string, whole bool) {
+// talk leads a dialogue to its end. Of one that ends too soon it returns what the process printed last. When
+// ctx has ended nothing is sent any more.
+func talk(ctx context.Context, p *process, terminal *os.File, dialogue *fdb.Dialogue) (printed string, whole bool) {
 	for {
 		stdout, stderr, asked := p.asked()
 		if !asked {
@@ -61,7 +62,10 @@ func talk(p *process, terminal *os.File, dialogue *fdb.Dialogue) (printed string
 			return firstLine(stderr, stdout), false
 		}
 		line, last := dialogue.Next(stdout, stderr)
-		_, err := terminal.WriteString(line + "\n")
+		err := ctx.Err()
+		if err == nil {
+			_, err = terminal.WriteString(line + "\n")
+		}
 		switch {
 		case last:
 			dialogue.Ended()

@@ -188,10 +188,10 @@ func TestACallerEndsATransaction(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	got := s.Transact(ctx, endpoint(), []fdb.Range{keys.DenyList()}, func(fdb.Values) ([]fdb.Write, error) {
-		cancel() // the process is ended before it is told to write
+		cancel() // the process is not told to write
 		return []fdb.Write{fdb.Set(global, []byte(ours))}, nil
 	})
-	if got.Outcome == fdb.Ok || got.Text != context.Canceled.Error() {
+	if want := (fdb.Result{Outcome: fdb.Refused, Reason: fdb.ToolEnded, Text: context.Canceled.Error()}); got != want {
 		t.Errorf("it is %s", got)
 	}
 	noneLeft(t, s)

@@ -30,7 +30,7 @@ import (
 // Options of the process.
 type Options struct {
 	Config         *rest.Config
-	Operators      []string // names of operators to serve; empty: those whose kinds are installed, now or later
+	Operators      []string // names of operators to serve, or to leave out (-mpd); no name to serve: those whose kinds are installed, now or later
 	Namespaces     []string // that are served; empty: all
 	LeaseNamespace string   // of the leader's Lease and of flow definitions
 	Alone          bool     // no election
@@ -198,8 +198,8 @@ func (leaderRunnable) NeedLeaderElection() bool { return true }
 // Check reports names that are no operators.
 func Check(names []string) error {
 	for _, name := range names {
-		if !slices.ContainsFunc(operators, func(o operator) bool { return o.name == name }) {
-			return fmt.Errorf("there is no operator %q: choose from %s", name, strings.Join(Names(), ", "))
+		if !slices.ContainsFunc(operators, func(o operator) bool { return o.name == strings.TrimPrefix(name, "-") }) {
+			return fmt.Errorf("there is no operator %q: choose from %s", strings.TrimPrefix(name, "-"), strings.Join(Names(), ", "))
 		}
 	}
 	return nil

@@ -61,16 +61,17 @@ type part struct {
 }
 
 // serve sets up the parts that are named: at once, and KIND_MISSING if a kind is
-// not installed. Without names it sets up those whose kinds are installed, the others when
-// theirs are; KIND_MISSING if none is.
+// not installed. Without names, or with names of operators to leave out (-mpd), it sets up
+// those whose kinds are installed, the others when theirs are; KIND_MISSING if none is.
 func serve(m *controller.Manager, parts []part, names []string) error {
+	names, leftOut := split(names)
 	missing, waiting := controller.KindMissing.Errorf("none of the kinds %v is installed", kinds()), []part{}
 	served := 0
 	for _, p := range parts {
 		switch installed, err := m.Served(kindOf(p.name)); {
 		case err != nil:
 			return err
-		case len(names) > 0 && !slices.Contains(names, p.name):
+		case len(names) > 0 && !slices.Contains(names, p.name), slices.Contains(leftOut, p.name):
 		case len(names) > 0 && !installed:
 			return controller.KindMissing.Errorf("operator %s: the kind %s is not installed", p.name, kindOf(p.name).Kind)
 		case installed:
@@ -91,6 +92,18 @@ func serve(m *controller.Manager, parts []part, names []string) error {
 		}
 	}
 	return nil
+}
+
+// split separates the names of operators from those that are left out.
+func split(names []string) (served, leftOut []string) {
+	for _, name := range names {
+		if without, ok := strings.CutPrefix(name, "-"); ok {
+			leftOut = append(leftOut, without)
+		} else {
+			served = append(served, name)
+		}
+	}
+	return served, leftOut
 }
 
 func kindOf(name string) schema.GroupVersionKind {

@@ -58,7 +58,7 @@ Outside of a pod it uses $KUBECONFIG or ~/.kube/config.`,
 	f.StringVar(&flags.tokenFile, "metrics-token-file", "", "`file` with the token that metrics need off loopback; only its owner may read it")
 	f.StringVar(&flags.kubeconfig, "kubeconfig", "", "`file` with the way to the cluster (default: the pod's account, $KUBECONFIG, ~/.kube/config)")
 	f.StringVar(&flags.context, "context", "", "`context` of that file")
-	f.StringSliceVar(&o.Operators, "operators", nil, "`names` of the operators that are served (default: those whose kinds are installed)")
+	f.StringSliceVar(&o.Operators, "operators", nil, "`names` of the operators that are served, or with a - before them left out (default: those whose kinds are installed)")
 	f.StringSliceVar(&o.Namespaces, "namespaces", nil, "`namespaces` that are served (default: all)")
 	f.StringVar(&o.LeaseNamespace, "operator-namespace", "", "`namespace` of the leader's lease and of flow definitions (default: that of the pod, else default)")
 	f.BoolVar(&o.Alone, "no-leader-election", false, "work without a lease: only where no other operator can be")

@@ -56,7 +56,7 @@ type FoundationDBBackupSpec struct {
 	// PodTemplateSpec is that of the agents.
 	PodTemplateSpec  *corev1.PodTemplateSpec `json:"podTemplateSpec,omitempty"`
 	CustomParameters CustomParameters        `json:"customParameters,omitempty"`
-	// AllowTagOverride lets the backup take over a tag that another one has begun.
+	// AllowTagOverride lets an image of podTemplateSpec have a tag of its own, instead of one that follows from the version.
 	// +kubebuilder:default=false
 	AllowTagOverride       *bool                   `json:"allowTagOverride,omitempty"`
 	BlobStoreConfiguration *BlobStoreConfiguration `json:"blobStoreConfiguration,omitempty"`
