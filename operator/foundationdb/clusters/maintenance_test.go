@@ -100,3 +100,31 @@ func TestMaintenanceOfAnother(t *testing.T) {
 	f.tidy()
 	f.kept()
 }
+
+// TestMaintenanceOfSeveral: operators of several objects take turns, one zone under maintenance at a time.
+func TestMaintenanceOfSeveral(t *testing.T) {
+	t.Parallel()
+	f := kubernetesClusters(t, shared(24, 3), func(c *v1beta2.FoundationDBCluster) {
+		c.Spec.AutomationOptions.MaintenanceModeOptions.UseMaintenanceModeChecker = new(true)
+		c.Spec.AutomationOptions.MaintenanceModeOptions.ResetMaintenanceMode = new(true)
+	})
+	var zones []string
+	f.Before(func(e sim.Effect) error {
+		if e.Verb != "Run" || e.Call.Command != fdb.CommandMaintenanceOn {
+			return nil
+		}
+		if zone := f.units[0].status().Cluster.MaintenanceZone; zone != "" {
+			f.fail("%s begins with %s while %s is under maintenance", e.Owner, e.Call.Zone, zone)
+		}
+		zones = append(zones, e.Call.Zone)
+		return nil
+	})
+	f.costs("pods made anew", 0, 4*time.Hour, func() {
+		f.edit(`{"spec":{"processes":{"storage":{"podTemplate":{"spec":{"terminationGracePeriodSeconds":60}}}}}}`)
+	})
+	if len(zones) != 3 {
+		f.fail("maintenance of %v", zones)
+	}
+	f.tidy()
+	f.kept()
+}
