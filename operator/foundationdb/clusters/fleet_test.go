@@ -344,7 +344,10 @@ func (f *fleet) fail(format string, args ...any) {
 		rest, _ := json.MarshalIndent(status, "", " ")
 		fmt.Fprintf(&text, "plan: %s\nstatus: %s\n", plan, rest)
 	}
-	f.t.Fatalf("%s\ndatabase:\n%s", text.String(), strings.Join(tail(f.Cluster().Transcript(), 60), "\n"))
+	transcript := slices.DeleteFunc(slices.Clone(f.Cluster().Transcript()), func(line string) bool {
+		return strings.Contains(line, ": SaveStatus ") || strings.Contains(line, ": Patch ") || strings.HasSuffix(line, ": Transact")
+	})
+	f.t.Fatalf("%s\ndatabase:\n%s", text.String(), strings.Join(tail(transcript, 100), "\n"))
 }
 
 // example reads the objects of an example, as they are given to people.
