@@ -5,6 +5,7 @@
 //	backup_agent┘   (a socket)     (one clock) └─ description:id ─▶ sim.Cluster
 //
 //	w := world.New(world.Options{Seed: 1})
+//	listener, err := world.Listen(address)
 //	go w.Serve(listener)
 //	err := w.Wait(ctx, connection, func(c *sim.Cluster) bool { return c.Available() })
 //
