@@ -11,7 +11,8 @@
 //
 // The description:id of a cluster file names the database; an id that a change of coordinators has replaced still
 // leads to it, and the model decides whether its coordinators answer. A server joins as long as its connection
-// lasts; a tool ends with its connection. Time in the model is real time, or a multiple of it.
+// lasts; a tool ends with its connection. Time in the model is real time, or a multiple of it. A world that ends
+// takes its databases with it.
 package world
 
 import (
