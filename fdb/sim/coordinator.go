@@ -21,7 +21,7 @@ type coordination struct {
 // name leads to the process of that name, whatever its address is.
 func (c *Cluster) at(a fdb.Address) *process {
 	for _, p := range c.processes {
-		if p.running && !p.cut && p.listens(a) {
+		if p.running && !p.cut && c.listens(p.Server, a) {
 			return p
 		}
 	}
@@ -165,7 +165,7 @@ func (c *Cluster) rank(r role, p *process) fitness {
 
 // isCoordinator tells whether a server listens on the address of a coordinator.
 func (c *Cluster) isCoordinator(s Server) bool {
-	return slices.ContainsFunc(c.coordination.connection.Coordinators, s.listens)
+	return slices.ContainsFunc(c.coordination.connection.Coordinators, func(a fdb.Address) bool { return c.listens(s, a) })
 }
 
 // changeCoordinators is what coordinators does with addresses that were parsed. A change gives the

@@ -31,7 +31,8 @@ type memory struct {
 	// lockMayBeOurs: the lock was taken, or could have been.
 	lockMayBeOurs bool
 	known         known
-	removed       time.Time // when the last removal began
+	fixed         map[string]bool // storage classes whose volumes cannot grow
+	removed       time.Time       // when the last removal began
 }
 
 // variables are those of a pod, and the annotation that tells them.
@@ -52,7 +53,7 @@ func (o *Operator) remember(uid types.UID) *memory {
 	defer o.mu.Unlock()
 	m := o.memories[uid]
 	if m == nil {
-		m = &memory{written: map[types.UID]written{}, deleted: map[types.UID]time.Time{}, variables: map[types.UID]variables{}, present: map[types.UID]string{}}
+		m = &memory{written: map[types.UID]written{}, deleted: map[types.UID]time.Time{}, variables: map[types.UID]variables{}, present: map[types.UID]string{}, fixed: map[string]bool{}}
 		o.memories[uid] = m
 	}
 	return m

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
 )
 
 const (
@@ -69,7 +70,7 @@ func entriesOf(step chain.Planned, before []v1beta2.PlanEntry, hash string, now 
 	switch {
 	case step.Held:
 		blocked.Reason, blocked.Message = chain.ReasonHeld, "a person must let it pass"
-		blocked.Remedy = "Set the annotation " + ApproveAnnotation + " to " + hash + " to let the plan pass once, or change " + HoldAnnotation + "."
+		blocked.Remedy = "Set the annotation " + foundationdb.ApproveAnnotation + " to " + hash + " to let the plan pass once, or change " + foundationdb.HoldAnnotation + "."
 	case step.Behind != "":
 		blocked.Reason, blocked.Message = "Behind", step.Behind+" comes first"
 	}

@@ -29,7 +29,7 @@ func newDatabaseOperator(m *controller.Manager, o Options) (*databaseOperator, e
 	if err != nil {
 		return nil, err
 	}
-	sidecars := fdbkube.NewSidecars(fdbkube.SidecarOptions{GetTimeout: f.GetTimeout, PostTimeout: f.PostTimeout, Wrap: m.Fence})
+	sidecars := fdbkube.NewSidecars(fdbkube.SidecarOptions{GetTimeout: f.GetTimeout, PostTimeout: f.PostTimeout, TLS: fdbkube.TLSFromEnvironment(), Wrap: m.Fence})
 	metrics, err := fdbkube.NewMetrics(m.Metrics())
 	if err != nil {
 		return nil, errors.Join(err, tools.Close())
