@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb/port"
 )
 
@@ -25,6 +26,8 @@ type memory struct {
 	variables map[types.UID]variables
 	// present are the pods that have the binary of a version.
 	present map[types.UID]string
+	// told is what the other operators know of the groups that something is to be done with; nil: that is not known.
+	told map[fdb.Action][]string
 	// lockMayBeOurs: the lock was taken, or could have been.
 	lockMayBeOurs bool
 	known         known

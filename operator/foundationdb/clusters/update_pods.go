@@ -51,6 +51,9 @@ func updatePods(p *pass) decision {
 			return later(startAgain, "ZonesUnavailable", "pods of %d zones are not available: %s", len(zones), some(zones))
 		}
 	}
+	if other := p.status.Cluster.MaintenanceZone; other != "" && other != zone && *p.cluster.Spec.AutomationOptions.MaintenanceModeOptions.UseMaintenanceModeChecker {
+		return later(startAgain, reasonMaintenance, "zone %s is under maintenance", other)
+	}
 	if v := p.tolerant(); !v.Open {
 		return closed(v, startAgain)
 	}
