@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -31,14 +32,29 @@ import (
 type Options struct {
 	Nodes   int                            // 0: 3
 	Node    func(n int, node *corev1.Node) // changes a node before it is created: its zone
-	Model   sim.Options                    // of each database
-	Speed   float64                        // how much faster than real time passes in the databases; 0: 10
+	Model   sim.Options                    // of each database; its Times and Rules are Quick where they are zero
 	Kubelet func(*kubelet.Options)         // changes the options of the nodes
 	Seed    uint64
 }
 
 // Versions are those that pods may run and tools exist for.
 var Versions = []string{"7.1.67", "7.3.69", "7.3.79", "7.4.6"}
+
+// Quick is a tenth of what things take by default. Time itself does not pass faster: the operator compares how long
+// servers have been up with the age of their pods.
+var Quick = sim.Times{
+	Join: 100 * time.Millisecond, Restart: 100 * time.Millisecond, Detect: 100 * time.Millisecond, Recovery: 200 * time.Millisecond, Drain: 800 * time.Millisecond,
+	Reaction: 6 * time.Second, Better: 100 * time.Millisecond, Status: 100 * time.Millisecond, Command: 10 * time.Millisecond,
+}
+
+// QuickRules are the rules for Quick, and for an operator with the flags QuickFlags.
+var QuickRules = sim.Rules{Window: 5 * time.Second, Burst: 3 * time.Second}
+
+// QuickFlags make the waits of `pawl operator` a tenth or less of what they are by default.
+var QuickFlags = []string{
+	"--fdb-minimum-recovery-time-for-exclusion", "6s", "--fdb-minimum-recovery-time-for-inclusion", "6s", "--fdb-minimum-recovery-time-for-configuration", "6s",
+	"--fdb-coordinator-missing-wait", "6s", "--fdb-coordinator-undesired-wait", "6s", "--fdb-global-synchronization-wait", "1s", "--fdb-look", "2s",
+}
 
 // Owner is the instance as which the operator acts in the world.
 const Owner = "pawl"
@@ -62,8 +78,11 @@ func Start(ctx context.Context, plane *controlplane.Plane, name string, o Option
 	if o.Nodes == 0 {
 		o.Nodes = 3
 	}
-	if o.Speed == 0 {
-		o.Speed = 10
+	if o.Model.Times == (sim.Times{}) {
+		o.Model.Times = Quick
+	}
+	if o.Model.Rules == (sim.Rules{}) {
+		o.Model.Rules = QuickRules
 	}
 	installed, err := install(ctx)
 	if err != nil {
@@ -73,7 +92,7 @@ func Start(ctx context.Context, plane *controlplane.Plane, name string, o Option
 	if e.dir, err = os.MkdirTemp("", "fdb-"); err != nil { // short: it holds a socket
 		return nil, err
 	}
-	e.World = world.New(world.Options{Seed: o.Seed, Speed: o.Speed, Model: o.Model})
+	e.World = world.New(world.Options{Seed: o.Seed, Model: o.Model})
 	if err := e.start(name, installed, o); err != nil {
 		return nil, errors.Join(err, e.Close(ctx))
 	}

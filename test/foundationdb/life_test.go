@@ -38,12 +38,8 @@ type life struct {
 	name        string        // of the cluster
 	connection  string        // the last one known
 	cordoned    string        // a node
-}
-
-// quick are flags that make the waits of the operator short: the database's time passes ten times as fast.
-var quick = []string{
-	"--fdb-minimum-recovery-time-for-exclusion", "20s", "--fdb-minimum-recovery-time-for-inclusion", "20s", "--fdb-minimum-recovery-time-for-configuration", "20s",
-	"--fdb-coordinator-missing-wait", "10s", "--fdb-coordinator-undesired-wait", "10s", "--fdb-global-synchronization-wait", "1s", "--fdb-look", "2s",
+	told        int           // lines of the transcript
+	violated    int           // violations that were told
 }
 
 func newLife(t *testing.T, o foundationdb.Options) *life {
@@ -56,7 +52,7 @@ func newLife(t *testing.T, o foundationdb.Options) *life {
 	var err error
 	l.admin, err = client.New(l.plane.Config(), client.Options{Scheme: scheme})
 	l.must(err)
-	o.Model.ShardBytes = 16 << 20
+	o.Model.ShardBytes = 2 << 20
 	l.environment, err = foundationdb.Start(t.Context(), l.plane, nodeName(t), o)
 	l.must(err)
 	t.Cleanup(func() { l.must(l.environment.Close(context.Background())) })
@@ -79,7 +75,7 @@ func (l *life) must(err error) {
 func (l *life) operate(flags ...string) {
 	l.Helper()
 	var err error
-	l.operator, err = l.environment.StartOperator(l.plane.Kubeconfig(), l.namespace, append(slices.Clone(quick), flags...)...)
+	l.operator, err = l.environment.StartOperator(l.plane.Kubeconfig(), l.namespace, append(slices.Clone(foundationdb.QuickFlags), flags...)...)
 	l.must(err)
 	l.Cleanup(func() {
 		if l.Failed() {
@@ -190,10 +186,10 @@ func (l *life) status(read func(*fdb.Status)) {
 	read(s)
 }
 
-// write has a client write all the while, ten times a second of the database.
+// write has a client write all the while, fifty times a second.
 func (l *life) write(versions ...string) {
 	l.Helper()
-	c := sim.Client{Address: writer, LogGroup: "writer", Writes: 100 * time.Millisecond}
+	c := sim.Client{Address: writer, LogGroup: "writer", Writes: 20 * time.Millisecond}
 	for _, text := range versions {
 		v, err := fdb.ParseVersion(text)
 		l.must(err)
@@ -216,9 +212,14 @@ const writer = "127.0.0.1:9999"
 func (l *life) judge(recoveries int) {
 	l.Helper()
 	l.database(func(d *sim.Cluster) {
-		for _, v := range d.Violations() {
+		lines := d.Transcript()
+		l.Logf("the database:\n%s", strings.Join(lines[min(l.told, len(lines)):], "\n"))
+		l.told = len(lines)
+		violations := d.Violations()
+		for _, v := range violations[l.violated:] {
 			l.Errorf("violated: %s", v)
 		}
+		l.violated = len(violations)
 		if w := d.Written(writer); len(w.Missing) > 0 || w.Acknowledged == 0 {
 			l.Errorf("%d of %d acknowledged keys are missing", len(w.Missing), w.Acknowledged)
 		} else {

@@ -122,7 +122,7 @@ func TestLife(t *testing.T) {
 	l.reconciled("created", 2*time.Minute)
 	l.change(func(s *v1beta2.FoundationDBClusterSpec) {
 		s.AutomationOptions.WaitBetweenRemovalsSeconds = new(1)
-		s.MinimumUptimeSecondsForBounce = 20
+		s.MinimumUptimeSecondsForBounce = 6
 		s.AutomationOptions.Replacements.TaintReplacementOptions = []v1beta2.TaintReplacementOption{{Key: "node.kubernetes.io/unschedulable", DurationInSeconds: 1}}
 		s.AutomationOptions.Replacements.MaxConcurrentReplacements = new(3)
 	})
