@@ -227,8 +227,8 @@ func JudgeCoordinators(s *Status, w CoordinatorWish) (CoordinatorVerdict, error)
 	}
 	v := CoordinatorVerdict{Valid: true, AddressesValid: true}
 	for _, p := range s.Cluster.Processes {
-		if p.Class == ClassTest || len(p.Locality) == 0 {
-			continue
+		if p.Class == ClassTest || len(p.Locality) == 0 || slices.Contains(w.Leaving, p.Locality[InstanceLocality]) {
+			continue // what leaves is not restarted for that
 		}
 		if _, fits := p.addressOf(w.TLS); !fits {
 			v.AddressesValid = false

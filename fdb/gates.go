@@ -167,7 +167,7 @@ func (b *bar) wait(have time.Duration, unknown *doubt, least time.Duration, what
 		return
 	}
 	if have < least {
-		b.close(RecoveredRecently, "the database is %s %s, it must be %s", what, have.Round(time.Second), least)
+		b.close(RecoveredRecently, "the database must be %s %s", what, least) // how long it is would be another text each time
 		b.verdict.In = max(b.verdict.In, least-have)
 	}
 }

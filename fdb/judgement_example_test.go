@@ -22,7 +22,7 @@ func ExampleOpen() {
 	fmt.Println(v.Message)
 	// Output:
 	// false RecoveredRecently 1m15s
-	// the database is recovered for 45s, it must be 2m0s
+	// the database must be recovered for 2m0s
 }
 
 // Three of four candidates, the two in one zone last.

@@ -21,7 +21,7 @@ type coordination struct {
 // name leads to the process of that name, whatever its address is.
 func (c *Cluster) at(a fdb.Address) *process {
 	for _, p := range c.processes {
-		if p.running && !p.cut && p.listens(a) {
+		if p.running && !p.cut && c.listens(p.Server, a) {
 			return p
 		}
 	}
@@ -86,7 +86,7 @@ func (c *Cluster) leads(from fdb.Connection) bool {
 	if from.Description != k.connection.Description || len(from.Coordinators) == 0 {
 		return false
 	}
-	if from.ID == k.connection.ID {
+	if from.ID == k.connection.ID && (k.database == "" || slices.Equal(sortedAddresses(from.Coordinators), sortedAddresses(k.connection.Coordinators))) {
 		return true
 	}
 	known := 0
@@ -96,6 +96,33 @@ func (c *Cluster) leads(from fdb.Connection) bool {
 		}
 	}
 	return known > len(from.Coordinators)/2
+}
+
+// WriteClusterFile writes the cluster file of a data folder by hand; a server reads it when it starts. Coordinators
+// whose addresses have changed are those of the database again as soon as a majority of them has the file: they
+// know themselves by description and id (fdbserver/Coordination.actor.cpp at 7.3.69).
+func (c *Cluster) WriteClusterFile(name string, to fdb.Connection) {
+	f, k := c.folders[name], &c.coordination
+	if f == nil {
+		return
+	}
+	f.connection = to
+	c.say("the cluster file of %s is written: %s", name, to)
+	if to.Description != k.connection.Description || to.ID != k.connection.ID {
+		return
+	}
+	told := 0
+	for _, a := range to.Coordinators {
+		if slices.ContainsFunc(c.processes, func(p *process) bool {
+			return c.listens(p.Server, a) && p.folder.coordinates == k.database && p.folder.connection.String() == to.String()
+		}) {
+			told++
+		}
+	}
+	if told > len(to.Coordinators)/2 {
+		k.connection.Coordinators = sortedAddresses(to.Coordinators)
+		c.review("coordinators have new addresses")
+	}
 }
 
 // finds tells whether a process can join.
@@ -138,7 +165,7 @@ func (c *Cluster) rank(r role, p *process) fitness {
 
 // isCoordinator tells whether a server listens on the address of a coordinator.
 func (c *Cluster) isCoordinator(s Server) bool {
-	return slices.ContainsFunc(c.coordination.connection.Coordinators, s.listens)
+	return slices.ContainsFunc(c.coordination.connection.Coordinators, func(a fdb.Address) bool { return c.listens(s, a) })
 }
 
 // changeCoordinators is what coordinators does with addresses that were parsed. A change gives the

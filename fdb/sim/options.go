@@ -17,6 +17,9 @@ type Options struct {
 	// Exits is called when a server ends by itself or by kill. Its caller starts it again by Start; nil:
 	// it starts again by itself.
 	Exits func(name string)
+	// Resolves tells whether a name leads to a server; nil: its locality dns_name does. The server need not know
+	// that name: each fdbserver answers as a coordinator wherever it is reached (fdbserver/worker.actor.cpp at 7.3.69).
+	Resolves func(server, name string) bool
 
 	Times Times
 	Rules Rules

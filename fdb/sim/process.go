@@ -303,10 +303,17 @@ func (s Server) machine() string    { return cmp.Or(s.Locality["machineid"], s.z
 func (s Server) datacenter() string { return s.Locality[fdb.DatacenterLocality] }
 func (s Server) hall() string       { return s.Locality[fdb.DataHallLocality] }
 
-// listens tells whether a server listens on an address, given as an IP or its DNS name.
-func (s Server) listens(a fdb.Address) bool {
-	name := s.Locality[fdb.DNSNameLocality]
+// listens tells whether a server listens on an address, given as an IP or a name that leads to it.
+func (c *Cluster) listens(s Server, a fdb.Address) bool {
 	return slices.ContainsFunc(s.Addresses, func(own fdb.Address) bool {
-		return own.Port == a.Port && own.TLS == a.TLS && (own.Host == a.Host || name != "" && name == a.Host)
+		return own.Port == a.Port && own.TLS == a.TLS && (own.Host == a.Host || c.named(s, a.Host))
 	})
+}
+
+// named tells whether a name leads to a server.
+func (c *Cluster) named(s Server, name string) bool {
+	if c.options.Resolves != nil {
+		return c.options.Resolves(s.Name, name)
+	}
+	return s.Locality[fdb.DNSNameLocality] == name && name != ""
 }

@@ -226,6 +226,27 @@ func TestServerProtocol(t *testing.T) {
 	}
 }
 
+// TestServerLocked: two servers cannot share a data folder.
+func TestServerLocked(t *testing.T) {
+	t.Parallel()
+	s := serve(t, world.Options{Model: shape}, "sample:first@127.0.0.1:4711")
+	folder := t.TempDir()
+	file := write(t, folder+"/fdb.cluster", s.first.String()+"\n")
+	args := []string{"fdbserver", "-p", "127.0.0.1:4711", "-C", file, "-d", folder + "/data"}
+	cmd := exec.Command(filepath.Join(image(t, "7.3.69"), "fdbserver"), args[1:]...)
+	cmd.Env = s.environ()
+	s.start(cmd)
+	s.reach("it runs", func(c *sim.Cluster) bool { return reporting(c) == 1 })
+	if exit, _, stderr := (call{version: "7.3.69", args: args}).run(t); exit != 10 || stderr != "Error: Unable to lock the file\n" {
+		t.Errorf("exit %d: %s", exit, stderr)
+	}
+	write(t, folder+"/file", "")
+	args[len(args)-1] = folder + "/file/data"
+	if exit, _, stderr := (call{version: "7.3.69", args: args}).run(t); exit != 10 || stderr != "Error: Disk i/o operation failed\n" {
+		t.Errorf("exit %d: %s", exit, stderr)
+	}
+}
+
 // TestServerAlone: without a world a server runs and joins nothing.
 func TestServerAlone(t *testing.T) {
 	t.Parallel()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -141,7 +140,7 @@ func (s *served) listen() {
 		s.t.Fatal(err)
 	}
 	s.address = filepath.Join(folder, "s")
-	l, err := net.Listen("unix", s.address)
+	l, err := world.Listen(s.address)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package world_test
 
 import (
 	"context"
-	"net"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -246,7 +245,7 @@ func TestForgotten(t *testing.T) {
 // TestDial: a world behind a socket, and none.
 func TestDial(t *testing.T) {
 	w := newWorld(t, world.Options{Seed: 1, Virtual: true})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := world.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

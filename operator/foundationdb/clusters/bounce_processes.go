@@ -3,6 +3,7 @@ package clusters
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/fdb"
@@ -51,6 +52,9 @@ func bounceProcesses(p *pass) decision {
 	}
 	if upgrade && p.usesLock() {
 		return acts(out, p.registering(r), locked(p.upgrading(r)))
+	}
+	if p.global() {
+		return acts(out, p.together(fdb.Restart, "restart the servers of", r.groups, killTogether))
 	}
 	return acts(out, locked(p.killing(r, upgrade)))
 }
@@ -128,6 +132,17 @@ func (p *pass) killing(r restart, upgrade bool) act {
 			return outcome.Done()
 		},
 	}
+}
+
+// killTogether restarts the servers of groups of all operators.
+func killTogether(ctx context.Context, p *pass, groups []string, _ map[string][]string) outcome.Outcome {
+	all := restart{groups: groups}
+	for _, process := range p.status.Cluster.Processes {
+		if process.Class != fdb.ClassTest && process.Address != (fdb.Address{}) && slices.Contains(groups, process.Locality[fdb.InstanceLocality]) {
+			all.addresses = append(all.addresses, process.Address)
+		}
+	}
+	return p.killing(all, false).Do(ctx, p)
 }
 
 // allUpgradable reports whether all servers that an upgrade counts on can restart now.

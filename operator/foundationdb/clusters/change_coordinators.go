@@ -3,6 +3,7 @@ package clusters
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/fdb"
@@ -56,8 +57,12 @@ func changeCoordinators(p *pass) decision {
 				return outcome.Later(startAgain, reasonOf(result), "coordinators %s: %s", some(texts), result)
 			}
 			p.cluster.Status.NeedsNewCoordinators = false
+			p.cluster.Status.HasIncorrectConfigMap = true
 			p.event("CoordinatorsChanged", "%s: %s", some(texts), why)
-			return outcome.Fail(p.save(ctx))
+			if out := outcome.Fail(p.save(ctx)); out.IsFail() {
+				return out
+			}
+			return outcome.Later(time.Second, "ConnectionStringChanged", "the config map gets the new connection string next")
 		},
 	}))
 }

@@ -23,6 +23,7 @@ var TwoOperators = fault.Declare(fault.Kind{
 type known struct {
 	version string // the resource version
 	status  [sha256.Size]byte
+	tried   [sha256.Size]byte // the status of a write of which nobody knows whether it was done
 	blocked bool
 	told    bool
 	adopted string // the annotation when it was blocked
@@ -49,7 +50,7 @@ func (m *memory) judge(c *v1beta2.FoundationDBCluster) standing {
 	}
 	status := digest(c.Status)
 	switch {
-	case k.blocked, k.version == "", status == k.status:
+	case k.blocked, k.version == "", status == k.status, status == k.tried:
 		*k = known{version: c.ResourceVersion, status: status}
 		return current
 	case older(c.ResourceVersion, k.version):
@@ -61,6 +62,9 @@ func (m *memory) judge(c *v1beta2.FoundationDBCluster) standing {
 	k.blocked, k.adopted = true, adopted
 	return foreign
 }
+
+// tries notes a status that is about to be written: its answer may be lost.
+func (m *memory) tries(c *v1beta2.FoundationDBCluster) { m.known.tried = digest(c.Status) }
 
 func (m *memory) stored(c *v1beta2.FoundationDBCluster) {
 	m.known = known{version: c.ResourceVersion, status: digest(c.Status)}

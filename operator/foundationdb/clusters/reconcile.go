@@ -132,6 +132,7 @@ func (p *pass) save(ctx context.Context) error {
 	}
 	written := p.stored.DeepCopy()
 	written.Status = *p.cluster.Status.DeepCopy()
+	p.memory.tries(written)
 	if err := p.objects.SaveStatus(ctx, written); err != nil {
 		if errors.Is(err, control.NotFound) { // deleted in the meantime
 			return nil

@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -17,13 +18,16 @@ import (
 
 const (
 	includeAgain   = time.Minute
+	reasonRemoved  = "RemovedRecently"
 	neverScheduled = time.Hour // after which a pod without an address was never in the database
 )
 
 // removeProcessGroups removes marked groups: first it is proved that nothing of the database is on them,
-// then pod, claim and service go, and at the end what excluded them is included again.
+// then pod, claim and service go, and at the end what excluded them is included again. While no process of our
+// data center reports, nothing is begun: only what was proved before, and has lost its pod, goes to its end, as
+// the last groups of a data center do.
 func removeProcessGroups(p *pass) decision {
-	if p.silent() {
+	if p.status == nil {
 		return decision{}
 	}
 	var draining, going, gone []*v1beta2.ProcessGroupStatus
@@ -31,6 +35,7 @@ func removeProcessGroups(p *pass) decision {
 		g := &p.cluster.Status.ProcessGroups[i]
 		m := p.member(g.ProcessGroupID)
 		switch {
+		case p.silent() && (g.ExclusionTimestamp == nil || m.pod != nil):
 		case !g.Marked() || isolated(m.pod) || foundationdb.Targets(p.cluster.Spec.Buggify.BlockRemoval, g.ProcessGroupID):
 		case !g.Excluded() && classOf(g) != fdb.ClassTest && !p.neverInDatabase(g):
 			draining = append(draining, g)
@@ -40,7 +45,8 @@ func removeProcessGroups(p *pass) decision {
 			going = append(going, g)
 		}
 	}
-	if len(draining)+len(going)+len(gone) == 0 {
+	left := p.leftExclusions()
+	if len(draining)+len(going)+len(gone)+len(left) == 0 {
 		return decision{}
 	}
 	var list []act
@@ -64,7 +70,48 @@ func removeProcessGroups(p *pass) decision {
 			out = closed(v, upgradeAgain).Outcome
 		}
 	}
+	if len(left) > 0 && len(gone) == 0 {
+		if v := p.open(fdb.GateInclude); v.Open {
+			list = append(list, locked(p.includingAgain(left)))
+		} else if out.IsDone() {
+			out = closed(v, upgradeAgain).Outcome
+		}
+	}
 	return acts(out, list...)
+}
+
+// leftExclusions are the entries of the database's exclusions that name groups of this cluster of which nothing is
+// there: an operator that was frozen has excluded what another one had removed.
+func (p *pass) leftExclusions() []string {
+	prefix := p.cluster.Spec.ProcessGroupIDPrefix
+	if foundationdb.UsesLocks(p.cluster.Spec) && prefix == "" {
+		return nil // they may be those of another operator
+	}
+	var left []string
+	for _, e := range p.exclusions() {
+		id, ok := cutLocality(e)
+		if !ok || p.ours[id] != nil || p.members[id] != nil || len(p.processes[id]) > 0 {
+			continue
+		}
+		if parsed, err := fdb.ParseGroupID(string(id)); err == nil && parsed.Prefix == prefix {
+			left = append(left, e)
+		}
+	}
+	return left
+}
+
+// includingAgain is the act of including what is left of removed groups.
+func (p *pass) includingAgain(left []string) act {
+	return act{
+		Name: "include what is not there", Targets: left,
+		Do: func(ctx context.Context, p *pass) outcome.Outcome {
+			if result := p.run(ctx, fdb.Include(left)); result.Outcome != fdb.Ok {
+				return outcome.Later(includeAgain, reasonOf(result), "include %s: %s", some(left), result)
+			}
+			p.event("Included", "%s: nothing of it is there", some(left))
+			return outcome.Done()
+		},
+	}
 }
 
 // isolated reports whether somebody has taken a pod out of the cluster to look at it.
@@ -180,7 +227,7 @@ func (p *pass) removalBatch(going []*v1beta2.ProcessGroupStatus) ([]*v1beta2.Pro
 	}
 	wait := time.Duration(*p.cluster.Spec.AutomationOptions.WaitBetweenRemovalsSeconds) * time.Second
 	if left := foundationdb.RemovalWait(maxTime(last, p.memory.removed), p.now, wait); left > 0 {
-		return batch, later(left, "RemovedRecently", "the last removal began less than %s ago", wait)
+		return batch, later(left, reasonRemoved, "the last removal began less than %s ago", wait)
 	}
 	if v := p.tolerant(); !v.Open {
 		return batch, closed(v, removalAgain)
@@ -265,7 +312,22 @@ func (p *pass) removeNext(ctx context.Context, id v1beta2.ProcessGroupID) error 
 
 // anyExcluded reports whether the database still has an exclusion of one of the groups.
 func (p *pass) anyExcluded(groups []*v1beta2.ProcessGroupStatus) bool {
-	return slices.ContainsFunc(groups, func(g *v1beta2.ProcessGroupStatus) bool { return len(p.excludedBy(g)) > 0 })
+	return slices.ContainsFunc(groups, func(g *v1beta2.ProcessGroupStatus) bool { return len(p.toInclude(g)) > 0 })
+}
+
+// toInclude are the exclusions of a group: those that the status shows, and that by which the group was excluded,
+// which a partial status may not show.
+func (p *pass) toInclude(g *v1beta2.ProcessGroupStatus) []string {
+	targets := p.excludedBy(g)
+	if g.ExclusionTimestamp == nil || g.ExclusionSkipped {
+		return targets
+	}
+	for _, target := range p.exclusionTargets(g) {
+		if !slices.Contains(targets, target) {
+			targets = append(targets, target)
+		}
+	}
+	return targets
 }
 
 // including is the act of including again what is gone, and of forgetting it.
@@ -273,7 +335,7 @@ func (p *pass) including(gone []*v1beta2.ProcessGroupStatus) act {
 	ids := idsOf(gone)
 	var targets []string
 	for _, g := range gone {
-		targets = append(targets, p.excludedBy(g)...)
+		targets = append(targets, p.toInclude(g)...)
 	}
 	forget := func(p *pass) {
 		p.cluster.Status.ProcessGroups = slices.DeleteFunc(p.cluster.Status.ProcessGroups, func(g v1beta2.ProcessGroupStatus) bool {
@@ -295,10 +357,46 @@ func (p *pass) including(gone []*v1beta2.ProcessGroupStatus) act {
 			return outcome.Fail(p.save(ctx))
 		},
 	}
-	if len(targets) > 0 {
-		return locked(a)
+	switch {
+	case len(targets) == 0: // others may have included them
+		return a
+	case p.global():
+		return p.together(fdb.Inclusion, a.Name, names(ids), func(ctx context.Context, p *pass, groups []string, addresses map[string][]string) outcome.Outcome {
+			for _, target := range p.exclusionsOf(groups, addresses) {
+				if !slices.Contains(targets, target) {
+					targets = append(targets, target)
+				}
+			}
+			return a.Do(ctx, p)
+		})
 	}
-	return a
+	return locked(a)
+}
+
+// exclusionsOf are the entries of the database's exclusions that stand for groups of any operator, as their lists
+// tell their addresses. An address that a process reports, or that is another group's, stays.
+func (p *pass) exclusionsOf(groups []string, addresses map[string][]string) []string {
+	var found []string
+	for _, e := range p.exclusions() {
+		if id, ok := cutLocality(e); ok {
+			if slices.Contains(groups, string(id)) {
+				found = append(found, e)
+			}
+			continue
+		}
+		host := e
+		if a, err := netip.ParseAddrPort(e); err == nil {
+			host = a.Addr().String()
+		}
+		host = strings.Trim(host, "[]")
+		for _, group := range groups {
+			if slices.Contains(addresses[group], host) && !p.shared(host, v1beta2.ProcessGroupID(group)) {
+				found = append(found, e)
+				break
+			}
+		}
+	}
+	return found
 }
 
 func idsOf(groups []*v1beta2.ProcessGroupStatus) []v1beta2.ProcessGroupID {

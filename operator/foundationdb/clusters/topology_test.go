@@ -2,6 +2,7 @@ package clusters_test
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -221,7 +222,7 @@ func TestRegions(t *testing.T) {
 			f.units[n].has(class, count)
 		}
 	}
-	dc1, dc2, dc3, dc4 := f.units[0], f.units[1], f.units[2], f.units[3]
+	dc1, dc3 := f.units[0], f.units[2]
 	f.costs("grow", 0, 4*time.Hour, func() { f.edit(`{"spec":{"databaseConfiguration":{"storage":7}}}`) })
 	dc3.has("storage", 7)
 	f.costs("knob", 3, 4*time.Hour, func() { f.edit(knob) })
@@ -238,12 +239,40 @@ func TestRegions(t *testing.T) {
 	}
 	f.upgraded("7.4.6", 4)
 
-	mark = len(f.configures)
-	f.costs("shrink", 3, 12*time.Hour, func() {
+	f.spread(fdb.DatacenterLocality, 9, 3)
+	f.kept()
+}
+
+// TestRegionsShrink: of two regions the former primary is given up, and its objects are deleted at the end.
+func TestRegionsShrink(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, shared(48, 4))
+	objects := regions(t)
+	both := objects[0].Spec.DatabaseConfiguration.DeepCopy()
+	both.Regions[0].Datacenters[0].Priority, both.Regions[1].Datacenters[0].Priority = 0, 1
+	for n, c := range objects {
+		if n == 0 {
+			first := &c.Spec.DatabaseConfiguration
+			first.UsableRegions = 1
+			first.Regions = []v1beta2.Region{{Datacenters: []v1beta2.Datacenter{{ID: "dc1", Priority: 1}}}}
+			f.add(c)
+			f.settle(time.Hour)
+			f.writes()
+			continue
+		}
+		c.Spec.DatabaseConfiguration = *both
+		f.join(c)
+	}
+	dc1, dc2, dc3, dc4 := f.units[0], f.units[1], f.units[2], f.units[3]
+	f.costs("two regions and fail over", 4, 4*time.Hour, func() { dc1.edit(configuration(both)) })
+	f.stages(1, "1 dc1:1 dc3:-1", "2 dc1:1 dc3:-1", "2 dc1:0 dc3:1")
+	mark := len(f.configures)
+	f.costs("shrink", 5, 12*time.Hour, func() {
 		one := both.DeepCopy()
 		one.UsableRegions, one.Regions = 1, one.Regions[1:]
 		one.Regions[0].Datacenters = one.Regions[0].Datacenters[:2]
 		f.edit(configuration(one))
+		f.edit(`{"spec":{"lockOptions":{"disableLocks":false}}}`) // with one region there would be none by default
 		for _, u := range []*unit{dc1, dc2} {
 			u.edit(`{"spec":{"processCounts":{"storage":-1,"log":-1,"stateless":-1}}}`)
 		}
@@ -251,9 +280,17 @@ func TestRegions(t *testing.T) {
 	f.stages(mark, "2 dc3:1 dc1:-1", "1 dc3:1 dc1:-1", "1 dc3:1")
 	dc1.has("storage", 0)
 	dc2.has("log", 0)
-	dc3.has("storage", 7)
+	dc3.has("storage", 5)
 	dc4.has("log", 4)
 	f.spread(fdb.DatacenterLocality, 5, 5)
+	f.units = []*unit{dc3, dc4}
+	for _, u := range []*unit{dc1, dc2} {
+		if err := f.As("").Objects.Delete(context.Background(), u.object()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.settle(time.Hour)
+	f.settled()
 	f.kept()
 }
 

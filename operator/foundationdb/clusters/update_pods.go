@@ -17,6 +17,7 @@ import (
 const (
 	missingPodWait = 90 * time.Second // a pod that is missing for less is coming
 	youngPod       = time.Minute      // a pod that is younger may not be up yet
+	staleFor       = 3 * time.Minute  // a pod that is younger may be shown with the servers of the one before
 )
 
 // updatePods deletes pods that are not as they should be, zone by zone, so that AddPods makes them anew.
@@ -50,10 +51,24 @@ func updatePods(p *pass) decision {
 			return later(startAgain, "ZonesUnavailable", "pods of %d zones are not available: %s", len(zones), some(zones))
 		}
 	}
+	if other := p.status.Cluster.MaintenanceZone; other != "" && other != zone && *p.cluster.Spec.AutomationOptions.MaintenanceModeOptions.UseMaintenanceModeChecker {
+		return later(startAgain, reasonMaintenance, "zone %s is under maintenance", other)
+	}
 	if v := p.tolerant(); !v.Open {
 		return closed(v, startAgain)
 	}
+	if slices.ContainsFunc(ids, p.transacts) { // its loss is a recovery: no sooner after the last one than a configuration
+		if v := p.open(fdb.GateConfigure); !v.Open {
+			return closed(v, startAgain)
+		}
+	}
 	return acts(outcome.Wait(startAgain, "PodsUpdate", "%d of %d pods are made anew in zone %s", len(ids), len(outdated), zone), p.updating(zone, ids))
+}
+
+// transacts reports whether a group is of the transaction system.
+func (p *pass) transacts(id string) bool {
+	g := p.group(v1beta2.ProcessGroupID(id))
+	return g != nil && classOf(g).Transaction()
 }
 
 // updating is the act of deleting the pods of a zone.
@@ -124,11 +139,16 @@ func (p *pass) up(g *v1beta2.ProcessGroupStatus, pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodRunning && len(p.processes[g.ProcessGroupID]) >= foundationdb.ServersIn(pod)
 }
 
-// staleUptime reports whether a server of a pod is said to be up for longer than the pod is there.
+// staleUptime reports whether a server of a young pod is said to be up for longer than the pod is there: it is
+// the one of the pod before. The clocks of the API server and of this program may differ, so that is believed
+// of young pods only.
 func (p *pass) staleUptime(g *v1beta2.ProcessGroupStatus, pod *corev1.Pod) bool {
-	age := p.age(pod).Seconds()
+	age := p.age(pod)
+	if age < 0 || age > staleFor {
+		return false
+	}
 	return slices.ContainsFunc(p.processes[g.ProcessGroupID], func(process *fdb.Process) bool {
-		return process.UptimeSeconds != nil && *process.UptimeSeconds > age+5
+		return process.UptimeSeconds != nil && *process.UptimeSeconds > age.Seconds()+5
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,19 +27,17 @@ type life struct {
 	operator *clusters.Operator
 	last     outcome.Outcome
 	passes   int
-	trace    []string
 	name     string
 	owner    string // of the instance that works now
 	dead     string // why it does not any more
 	away     time.Duration
-	limit    int // lines of a transcript; 0: 40
 
+	fails     int                // one after the other
 	next      *clusters.Operator // that works once the dead one has ended
 	nested    bool               // an instance works while another one is frozen
-	instances [3]*clusters.Operator
-	lost      string        // node
-	skew      time.Duration // of the operator's clock
-	forgiving bool          // the API server may fail
+	lost      string             // node
+	skew      time.Duration      // of the operator's clock
+	forgiving bool               // the API server may fail
 }
 
 // death is what an instance panics with that dies.
@@ -58,6 +57,8 @@ func (l *life) dies(e sim.Effect, after bool) {
 type tester interface {
 	Helper()
 	Logf(format string, args ...any)
+	Error(args ...any)
+	Errorf(format string, args ...any)
 	Fatal(args ...any)
 	Fatalf(format string, args ...any)
 }
@@ -96,7 +97,7 @@ func (l *life) restart(owner string) {
 }
 
 func (l *life) say(format string, args ...any) {
-	l.trace = append(l.trace, l.Now().Format("15:04:05 ")+fmt.Sprintf(format, args...))
+	l.Cluster().Note("== "+format, args...)
 }
 
 // pass makes one pass and lets time go on until the next one is due.
@@ -106,20 +107,26 @@ func (l *life) pass() outcome.Outcome {
 	l.last = l.operator.Reconcile(context.Background(), l.ref())
 	l.passes++
 	if l.dead != "" {
-		l.trace = append(l.trace, l.Now().Format("15:04:05 ")+l.dead)
+		l.say("%s", l.dead)
 		l.last, l.dead = outcome.Later(l.away, "Died", "a new instance begins"), ""
 		if l.restart(l.owner); l.next != nil {
 			l.operator, l.next = l.next, nil
 		}
 	}
 	if text := l.last.String(); text != before.String() {
-		l.trace = append(l.trace, l.Now().Format("15:04:05 ")+text)
+		l.say("%s", text)
 	}
 	if v := l.Cluster().Violations(); len(v) > 0 {
 		l.fail("invariant %s", v[0])
 	}
 	after := l.last.After()
+	if !l.last.IsFail() {
+		l.fails = 0
+	}
 	switch {
+	case l.last.IsFail():
+		after = time.Second << min(l.fails, 6)
+		l.fails++
 	case after <= 0 && l.last.IsDone():
 		after = time.Minute
 	case l.Effects() != effects || l.last.String() != before.String():
@@ -131,12 +138,12 @@ func (l *life) pass() outcome.Outcome {
 	return l.last
 }
 
+// idle is longer than anything that an operator waits for.
+const idle = 150 * time.Minute
+
 func (l *life) ref() control.Ref {
 	return control.Ref{Kind: clusters.Kind, Namespace: namespace, Name: l.name}
 }
-
-// idle is longer than anything that an operator waits for.
-const idle = 150 * time.Minute
 
 // settle makes passes until the cluster is as it should be.
 func (l *life) settle(limit time.Duration) {
@@ -169,8 +176,8 @@ func (l *life) cluster() *v1beta2.FoundationDBCluster {
 	return c
 }
 
-// pods are those that are there.
-func (l *life) pods() []corev1.Pod {
+// podList are the pods that are there.
+func (l *life) podList() []corev1.Pod {
 	l.t.Helper()
 	var list corev1.PodList
 	if err := l.As("").Objects.List(context.Background(), &list, namespace, nil); err != nil {
@@ -213,13 +220,20 @@ func (l *life) fail(format string, args ...any) {
 		}
 		groups = append(groups, text)
 	}
-	plan, _ := json.MarshalIndent(c.Status.Plan, "", " ")
+	var plan []string
+	for _, e := range c.Status.Plan {
+		plan = append(plan, fmt.Sprintf("%s: %s %v %s %s", e.Link, e.Action, e.Targets, e.Reason, e.Message))
+	}
 	status := c.Status.DeepCopy()
-	status.ProcessGroups, status.Plan = nil, nil
-	rest, _ := json.MarshalIndent(status, "", " ")
-	transcript := l.Cluster().Transcript()
-	l.t.Fatalf("%s\n\npasses:\n%s\n\ngroups:\n%s\n\nplan: %s\n\nstatus: %s\n\ndatabase:\n%s", fmt.Sprintf(format, args...),
-		strings.Join(tail(l.trace, 120), "\n"), strings.Join(groups, "\n"), plan, rest, strings.Join(tail(transcript, 150), "\n"))
+	status.ProcessGroups, status.Plan, status.Conditions = nil, nil, nil
+	rest, _ := json.Marshal(status)
+	l.t.Fatalf("%s\n\ngroups:\n%s\n\nplan:\n%s\n\nstatus: %s\n\nwhat has happened:\n%s", fmt.Sprintf(format, args...),
+		strings.Join(groups, "\n"), strings.Join(plan, "\n"), rest, strings.Join(tail(told(l.Cluster().Transcript()), 250), "\n"))
+}
+
+// told leaves out of a transcript what says little.
+func told(lines []string) []string {
+	return slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, ": SaveStatus ") })
 }
 
 func tail[T any](lines []T, n int) []T { return lines[max(0, len(lines)-n):] }

@@ -11,7 +11,7 @@ import (
 )
 
 // resolveNames cuts off the coordinators whose name of the cluster file has no IP any more, for a moment: it is
-// called again and again. The database finds processes by the name that they have, so all others are reached.
+// called again and again.
 func (w *World) resolveNames() (lost int) {
 	for _, a := range w.database.Connection().Coordinators {
 		if _, err := netip.ParseAddr(a.Host); err != nil && !w.resolves(a.Host) {
@@ -44,4 +44,14 @@ func (w *World) resolves(host string) bool {
 	}
 	s := get[*corev1.Service](w.store, name{parts[2], parts[1]})
 	return s != nil && has(p.Labels, s.Spec.Selector) && p.Spec.Hostname == parts[0] && p.Spec.Subdomain == parts[1] && (ready(p) || s.Spec.PublishNotReadyAddresses)
+}
+
+// leads reports whether a name is that of the pod of a server. The server need not know it: a client looks it up.
+func (w *World) leads(server, host string) bool {
+	s := w.servers[server]
+	if s == nil {
+		return false
+	}
+	o := s.p.object()
+	return o != nil && o.Spec.Hostname != "" && strings.HasPrefix(host, o.Spec.Hostname+"."+o.Spec.Subdomain+"."+o.Namespace+".svc.")
 }

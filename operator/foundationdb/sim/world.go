@@ -146,6 +146,7 @@ func New(o Options) *World {
 	w.hooks.calls, w.hooks.dead = map[Call]int{}, map[string]bool{}
 	o.Database.Seed = o.Seed
 	o.Database.Exits = w.exits
+	o.Database.Resolves = w.leads
 	w.database = fdbsim.New(o.Database)
 	w.store = newStore(w)
 	for n := range o.Nodes {
