@@ -28,11 +28,18 @@ func (p *pass) observeGroups() {
 		if g.Marked() && g.ExclusionTimestamp != nil && p.included(g) {
 			g.ExclusionTimestamp = nil
 		}
-		if zone != "" && g.FaultDomain == zone && classOf(g) == fdb.ClassStorage {
-			continue // it is expected to be away
+		found := p.conditionsOf(g, m, hashes)
+		if zone != "" && g.FaultDomain == zone && classOf(g) == fdb.ClassStorage { // it is expected to be away
+			found = slices.DeleteFunc(found, func(t v1beta2.ProcessGroupConditionType) bool { return away[t] && !g.Has(t) })
 		}
-		p.setConditions(g, p.conditionsOf(g, m, hashes))
+		p.setConditions(g, found)
 	}
+}
+
+// away are the conditions of a group whose zone is under maintenance that tell nothing new.
+var away = map[v1beta2.ProcessGroupConditionType]bool{
+	v1beta2.MissingProcesses: true, v1beta2.MissingPod: true, v1beta2.PodPending: true, v1beta2.PodFailing: true,
+	v1beta2.ResourcesTerminating: true, v1beta2.SidecarUnreachable: true,
 }
 
 // setConditions gives a group these conditions. One that was there before keeps its time.
