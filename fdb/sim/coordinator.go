@@ -114,7 +114,7 @@ func (c *Cluster) WriteClusterFile(name string, to fdb.Connection) {
 	told := 0
 	for _, a := range to.Coordinators {
 		if slices.ContainsFunc(c.processes, func(p *process) bool {
-			return p.listens(a) && p.folder.coordinates == k.database && p.folder.connection.String() == to.String()
+			return c.listens(p.Server, a) && p.folder.coordinates == k.database && p.folder.connection.String() == to.String()
 		}) {
 			told++
 		}
