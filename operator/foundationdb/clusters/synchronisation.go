@@ -53,6 +53,13 @@ func (p *pass) pending() map[fdb.Action][]string {
 			found[fdb.Restart] = append(found[fdb.Restart], id)
 		}
 	}
+	if held := p.holds(); held != nil && !p.approved { // what is held here is not waited for elsewhere
+		for a, link := range map[fdb.Action]string{fdb.Exclusion: "ExcludeProcesses", fdb.Inclusion: "RemoveProcessGroups", fdb.Restart: "BounceProcesses"} {
+			if held(link) {
+				delete(found, a)
+			}
+		}
+	}
 	return found
 }
 

@@ -54,6 +54,15 @@ func TestKubernetesClusters(t *testing.T) {
 		u.has("storage", 2)
 	}
 	f.costs("knob", 3, 2*time.Hour, func() { f.edit(knob) })
+
+	kills := f.kills // an upgrade that one object does not know of has not begun
+	for _, u := range f.units[:2] {
+		u.edit(`{"spec":{"version":"7.4.6"}}`)
+	}
+	f.goOn(30 * time.Minute)
+	if last := f.units[0].last; f.kills != kills || last.Reason() != "UpgradeWaitsForOthers" && last.Reason() != "LockNotHeld" {
+		f.fail("%d kills, %s", f.kills-kills, last)
+	}
 	f.upgraded("7.4.6", 4)
 	f.kept()
 }
@@ -162,7 +171,7 @@ func (f *fleet) nodesOf(u *unit) []string {
 
 // regions are the objects of a database over two regions, made from the example: main data centers dc1 and dc3,
 // satellites dc2 and dc4, each on nodes of its own.
-func regions(t testing.TB) []*v1beta2.FoundationDBCluster {
+func regions(t tester) []*v1beta2.FoundationDBCluster {
 	t.Helper()
 	first := example(t, "regions.yaml")[0]
 	first.Spec.StorageServersPerPod = 1
