@@ -77,7 +77,7 @@ func TestSynchronisation(t *testing.T) {
 		f.fail("%d exclusions and %d inclusions", excludes, includes)
 	}
 	f.tidy()
-	f.upgraded("7.4.6", 2)
+	f.upgraded("7.4.6", 1)
 	f.tidy()
 	f.kept()
 }
