@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/pawl-dev/pawl/fdb"
 	fdbsim "github.com/pawl-dev/pawl/fdb/sim"
@@ -25,22 +28,49 @@ func shared(nodes, zones int) sim.Options {
 }
 
 // TestThreeDataHallByNodeLabels: one object over the zones of a Kubernetes cluster; the launcher reads the hall
-// from the labels of its node.
+// from the labels of its node. It is our example, and the published sample where that is there.
 func TestThreeDataHallByNodeLabels(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, sim.Options{Nodes: 36, Zones: 3})
-	u := f.add(example(t, "three-data-hall.yaml")[0])
-	f.settle(time.Hour)
-	f.writes()
-	f.spread(fdb.DataHallLocality, 9, 3)
-	f.settled()
-	f.costs("grow", 0, time.Hour, func() { f.edit(`{"spec":{"databaseConfiguration":{"storage":12}}}`) })
-	u.has("storage", 12)
-	f.costs("knob", 1, time.Hour, func() {
-		f.edit(`{"spec":{"processes":{"general":{"customParameters":["knob_disable_posix_kernel_aio=1","locality_data_hall=$NODE_LABEL_TOPOLOGY_KUBERNETES_IO_ZONE","knob_max_trace_lines=1000000"]}}}}`)
-	})
-	f.spread(fdb.DataHallLocality, 9, 3)
-	f.kept()
+	for name, read := range map[string]func(*testing.T) *v1beta2.FoundationDBCluster{
+		"example": func(t *testing.T) *v1beta2.FoundationDBCluster {
+			t.Helper()
+			return example(t, "three-data-hall.yaml")[0]
+		},
+		"sample": published,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, sim.Options{Nodes: 36, Zones: 3})
+			u := f.add(read(t))
+			f.settle(time.Hour)
+			f.writes()
+			f.spread(fdb.DataHallLocality, 9, 3)
+			f.settled()
+			f.costs("grow", 0, time.Hour, func() { f.edit(`{"spec":{"databaseConfiguration":{"storage":12}}}`) })
+			u.has("storage", 12)
+			f.costs("knob", 1, time.Hour, func() {
+				f.edit(`{"spec":{"processes":{"general":{"customParameters":["locality_data_hall=$NODE_LABEL_TOPOLOGY_KUBERNETES_IO_ZONE","knob_max_trace_lines=1000000"]}}}}`)
+			})
+			f.upgraded("7.4.6", 1)
+			f.spread(fdb.DataHallLocality, 9, 3)
+			f.kept()
+		})
+	}
+}
+
+// published is the sample of three data halls as the published operator ships it.
+func published(t *testing.T) *v1beta2.FoundationDBCluster {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "shared", "data", "fdb-samples", "v2.33.0", "three_data_hall", "cluster.yaml"))
+	if err != nil {
+		t.Skip("the published samples are not there")
+	}
+	c := &v1beta2.FoundationDBCluster{}
+	if err := yaml.Unmarshal(text, c); err != nil {
+		t.Fatal(err)
+	}
+	c.Namespace = namespace
+	return c
 }
 
 // TestKubernetesClusters: one database over three Kubernetes clusters, each a fault domain.
