@@ -140,7 +140,7 @@ test-points: bin/testsum build controlplane ## one run for each point of a crash
 	PAWL_TEST_PAIRS=1 $(TESTSUM) test -- -count 1 -timeout 3h -run '^TestFinding28Deleted(AtRest|InEachFlow)$$' ./sharedstorage
 
 .PHONY: test-real
-test-real: bin/testsum ## the exam of the FoundationDB tools against real ones: FDB_BIN=<folder>, with <folder>/7.3.69/fdbserver, fdbcli, fdbbackup and fdbrestore
+test-real: bin/testsum ## the conformance suite of the FoundationDB tools against real ones: FDB_BIN=<folder>, with <folder>/7.3.69/fdbserver, fdbcli, fdbbackup and fdbrestore
 	FDB_BIN=$(abspath $(FDB_BIN)) $(TESTSUM) . -- -count 1 -timeout 20m -run '^TestRealDatabase$$' ./operator/foundationdb/tool
 
 .PHONY: test-browser

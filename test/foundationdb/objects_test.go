@@ -325,6 +325,7 @@ func TestSaveStatus(t *testing.T) {
 			o.Status.Running = true
 		}
 		old := object.DeepCopyObject().(port.Object)
+		old.SetResourceVersion("1") // no cache has it
 		f.must(f.objects.SaveStatus(ctx, object))
 		f.fails(f.objects.SaveStatus(ctx, old), fault.WriteConflict)
 		f.must(f.objects.Patch(ctx, object, []byte(`{"metadata":{"finalizers":["pawl.dev/x"]}}`)))

@@ -45,7 +45,8 @@ func removeProcessGroups(p *pass) decision {
 			going = append(going, g)
 		}
 	}
-	if len(draining)+len(going)+len(gone) == 0 {
+	left := p.leftExclusions()
+	if len(draining)+len(going)+len(gone)+len(left) == 0 {
 		return decision{}
 	}
 	var list []act
@@ -69,7 +70,48 @@ func removeProcessGroups(p *pass) decision {
 			out = closed(v, upgradeAgain).Outcome
 		}
 	}
+	if len(left) > 0 && len(gone) == 0 {
+		if v := p.open(fdb.GateInclude); v.Open {
+			list = append(list, locked(p.includingAgain(left)))
+		} else if out.IsDone() {
+			out = closed(v, upgradeAgain).Outcome
+		}
+	}
 	return acts(out, list...)
+}
+
+// leftExclusions are the entries of the database's exclusions that name groups of this cluster of which nothing is
+// there: an operator that was frozen has excluded what another one had removed.
+func (p *pass) leftExclusions() []string {
+	prefix := p.cluster.Spec.ProcessGroupIDPrefix
+	if foundationdb.UsesLocks(p.cluster.Spec) && prefix == "" {
+		return nil // they may be those of another operator
+	}
+	var left []string
+	for _, e := range p.exclusions() {
+		id, ok := cutLocality(e)
+		if !ok || p.ours[id] != nil || p.members[id] != nil || len(p.processes[id]) > 0 {
+			continue
+		}
+		if parsed, err := fdb.ParseGroupID(string(id)); err == nil && parsed.Prefix == prefix {
+			left = append(left, e)
+		}
+	}
+	return left
+}
+
+// includingAgain is the act of including what is left of removed groups.
+func (p *pass) includingAgain(left []string) act {
+	return act{
+		Name: "include what is not there", Targets: left,
+		Do: func(ctx context.Context, p *pass) outcome.Outcome {
+			if result := p.run(ctx, fdb.Include(left)); result.Outcome != fdb.Ok {
+				return outcome.Later(includeAgain, reasonOf(result), "include %s: %s", some(left), result)
+			}
+			p.event("Included", "%s: nothing of it is there", some(left))
+			return outcome.Done()
+		},
+	}
 }
 
 // isolated reports whether somebody has taken a pod out of the cluster to look at it.
@@ -270,7 +312,22 @@ func (p *pass) removeNext(ctx context.Context, id v1beta2.ProcessGroupID) error 
 
 // anyExcluded reports whether the database still has an exclusion of one of the groups.
 func (p *pass) anyExcluded(groups []*v1beta2.ProcessGroupStatus) bool {
-	return slices.ContainsFunc(groups, func(g *v1beta2.ProcessGroupStatus) bool { return len(p.excludedBy(g)) > 0 })
+	return slices.ContainsFunc(groups, func(g *v1beta2.ProcessGroupStatus) bool { return len(p.toInclude(g)) > 0 })
+}
+
+// toInclude are the exclusions of a group: those that the status shows, and that by which the group was excluded,
+// which a partial status may not show.
+func (p *pass) toInclude(g *v1beta2.ProcessGroupStatus) []string {
+	targets := p.excludedBy(g)
+	if g.ExclusionTimestamp == nil || g.ExclusionSkipped {
+		return targets
+	}
+	for _, target := range p.exclusionTargets(g) {
+		if !slices.Contains(targets, target) {
+			targets = append(targets, target)
+		}
+	}
+	return targets
 }
 
 // including is the act of including again what is gone, and of forgetting it.
@@ -278,7 +335,7 @@ func (p *pass) including(gone []*v1beta2.ProcessGroupStatus) act {
 	ids := idsOf(gone)
 	var targets []string
 	for _, g := range gone {
-		targets = append(targets, p.excludedBy(g)...)
+		targets = append(targets, p.toInclude(g)...)
 	}
 	forget := func(p *pass) {
 		p.cluster.Status.ProcessGroups = slices.DeleteFunc(p.cluster.Status.ProcessGroups, func(g v1beta2.ProcessGroupStatus) bool {
