@@ -3,6 +3,7 @@ package clusters_test
 import (
 	"flag"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,7 +43,7 @@ func TestRandomFleets(t *testing.T) {
 		})
 		for range rapid.IntRange(1, 4).Draw(rt, "changes") {
 			u := rapid.SampledFrom(f.units).Draw(rt, "unit")
-			switch what := rapid.IntRange(0, 7).Draw(rt, "change"); what {
+			switch what := rapid.IntRange(0, 9).Draw(rt, "change"); what {
 			case 0:
 				u.replace()
 			case 1:
@@ -64,6 +65,11 @@ func TestRandomFleets(t *testing.T) {
 				f.goOn(rapid.SampledFrom([]time.Duration{time.Minute, 15 * time.Minute}).Draw(rt, "away"))
 				u.stopped = false
 				u.restart()
+			case 8:
+				f.edit(`{"spec":{"version":"7.4.6"}}`)
+			case 9:
+				pod := rapid.SampledFrom(u.object().Status.ProcessGroups).Draw(rt, "group").ProcessGroupID
+				f.DeletePod(u.namespace, u.name+"-"+strings.TrimPrefix(string(pod), u.owner+"-"))
 			}
 			f.goOn(rapid.SampledFrom([]time.Duration{0, 10 * time.Second, 2 * time.Minute, 20 * time.Minute}).Draw(rt, "later"))
 		}

@@ -181,3 +181,17 @@ func TestSynchronisationHeld(t *testing.T) {
 	f.tidy()
 	f.kept()
 }
+
+// TestSynchronisationBecomesLocal: an operator that acts alone from now on withdraws what it has told.
+func TestSynchronisationBecomesLocal(t *testing.T) {
+	t.Parallel()
+	f := kubernetesClusters(t, shared(24, 3), synchronised)
+	f.edit(knob)
+	f.goOn(time.Minute)
+	kc3 := f.units[2]
+	kc3.edit(`{"spec":{"automationOptions":{"synchronizationMode":"local"}}}`)
+	f.settle(2 * time.Hour)
+	f.settled()
+	f.tidy()
+	f.kept()
+}
