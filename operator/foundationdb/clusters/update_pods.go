@@ -65,10 +65,16 @@ func updatePods(p *pass) decision {
 	return acts(outcome.Wait(startAgain, "PodsUpdate", "%d of %d pods are made anew in zone %s", len(ids), len(outdated), zone), p.updating(zone, ids))
 }
 
-// transacts reports whether a group is of the transaction system.
+// transacts reports whether a group is of the transaction system, by its class or by a role: without stateless groups
+// those of storage take such roles too.
 func (p *pass) transacts(id string) bool {
 	g := p.group(v1beta2.ProcessGroupID(id))
-	return g != nil && classOf(g).Transaction()
+	if g == nil || classOf(g).Transaction() {
+		return g != nil
+	}
+	return slices.ContainsFunc(p.processes[g.ProcessGroupID], func(process *fdb.Process) bool {
+		return slices.ContainsFunc(process.Roles, func(r fdb.Role) bool { return r.Role != "storage" && r.Role != "coordinator" })
+	})
 }
 
 // updating is the act of deleting the pods of a zone.
