@@ -41,7 +41,7 @@ const (
 	tlsArgument        = "--tls"
 	familyArgument     = "--public-ip-family"
 	familyAnnotation   = domain + "ip-family"
-	anyFamily          = "0" // in that annotation
+	anyFamily          = "0"              // in that annotation
 	pathNotFound       = "Path not found" // the reason phrase for a path that this sidecar does not know
 	longestAnswer      = 1 << 20          // bytes
 	podsAtOnce         = 16               // of one cluster
