@@ -113,9 +113,9 @@ func TestKubernetesClusters(t *testing.T) {
 		}
 		l.must(l.admin.Create(t.Context(), c))
 		if n == 0 {
-			first.until("made", 2*time.Minute, func() error {
-				if !first.cluster().Status.Configured {
-					return errors.New("the database is not configured")
+			first.until("seeded", 2*time.Minute, func() error { // it is available when the others have come
+				if first.cluster().Status.ConnectionString == "" {
+					return errors.New("there is no connection string")
 				}
 				return nil
 			})
