@@ -148,10 +148,12 @@ func seen[T any, P interface {
 	for i := range items {
 		object := P(&items[i])
 		listed[object.GetName()] = true
-		if w, ok := p.memory.written[object.GetUID()]; ok && older(object.GetResourceVersion(), w.object.GetResourceVersion()) {
-			if newer, ok := w.object.DeepCopyObject().(P); ok {
+		if w, ok := p.memory.written[object.GetUID()]; ok {
+			if newer, ok := w.object.DeepCopyObject().(P); ok && older(object.GetResourceVersion(), w.object.GetResourceVersion()) {
 				object = newer
 			}
+			w.created = false // when the lists do not have it any more, somebody has deleted it
+			p.memory.written[w.object.GetUID()] = w
 		}
 		if at, gone := p.memory.deleted[object.GetUID()]; gone && object.GetDeletionTimestamp() == nil {
 			t := metav1.NewTime(at)
