@@ -15,6 +15,9 @@ type ReplaceFacts struct {
 	Available bool `json:"available"`
 	// FullFaultTolerance: no replica is missing.
 	FullFaultTolerance bool `json:"fullFaultTolerance"`
+	// Upgrading: a server that starts now speaks another protocol than the database, so that nothing can take the
+	// place of servers that do not report.
+	Upgrading bool `json:"upgrading,omitempty"`
 	// MaintenanceZone is the zone under maintenance. Empty: none.
 	MaintenanceZone string `json:"maintenanceZone,omitempty"`
 }
@@ -47,7 +50,7 @@ func ReplaceFailed(c *v1beta2.FoundationDBCluster, f ReplaceFacts, now time.Time
 	var r Replacement
 	taints, localities := taintsCount(c), UsesLocalities(c)
 	for _, g := range c.Status.ProcessGroups {
-		if g.Marked() || !failed(g, options, taints, now) || CrashLoops(c.Spec.Buggify, g.ProcessGroupID) || underMaintenance(g, f.MaintenanceZone) {
+		if g.Marked() || !failed(g, options, taints, now) || CrashLoops(c.Spec.Buggify, g.ProcessGroupID) || underMaintenance(g, f.MaintenanceZone) || f.Upgrading && g.Has(v1beta2.MissingProcesses) {
 			continue
 		}
 		unknown := len(g.Addresses) == 0 && !localities

@@ -35,11 +35,14 @@ func bounceProcesses(p *pass) decision {
 		}
 		return p.deadTesters()
 	}
+	if upgrade && p.restartBegun() { // until it is finished nothing works, so that no gate opens
+		return acts(outcome.Later(startAgain, "ServersRestart", "%s have not restarted with the others", some(r.groups)), locked(p.killing(r, true)))
+	}
 	if wait := p.limits.WithDefaults().BounceSyncWait; len(r.behind) > 0 && (upgrade || p.now.Sub(r.since) < wait) {
 		return later(startAgain, "PodConfigNotSynced", "%s restart together with %s, which do not have their files yet", some(r.groups), some(r.behind))
 	}
 	if upgrade {
-		if d, ok := p.allUpgradable(r); !ok {
+		if d, ok := p.allUpgradable(); !ok {
 			return d
 		}
 	}
@@ -57,6 +60,18 @@ func bounceProcesses(p *pass) decision {
 		return acts(out, p.together(fdb.Restart, "restart the servers of", r.groups, killTogether))
 	}
 	return acts(out, locked(p.killing(r, upgrade)))
+}
+
+// restartBegun reports whether the database is not available because some of its servers speak the protocol of the
+// new version already, and others not yet: a restart has reached some of them only.
+func (p *pass) restartBegun() bool {
+	if p.cluster.Status.Health.Available || p.status.Client.DatabaseStatus.Available == nil {
+		return false
+	}
+	return slices.ContainsFunc(p.status.Cluster.IncompatibleConnections, func(text string) bool {
+		a, err := fdb.ParseAddress(text)
+		return err == nil && !p.reportsAt(a) && p.groupAt(a) != nil
+	})
 }
 
 // restart finds out what is to be restarted.
@@ -103,7 +118,7 @@ func fits(g *v1beta2.ProcessGroupStatus, rule map[v1beta2.ProcessGroupConditionT
 func (p *pass) reported(g *v1beta2.ProcessGroupStatus) []fdb.Address {
 	var found []fdb.Address
 	for _, process := range p.processes[g.ProcessGroupID] {
-		if process.Address != (fdb.Address{}) {
+		if process.Address != (fdb.Address{}) && !slices.Contains(found, process.Address) {
 			found = append(found, process.Address)
 		}
 	}
@@ -145,29 +160,25 @@ func killTogether(ctx context.Context, p *pass, groups []string, _ map[string][]
 	return p.killing(all, false).Do(ctx, p)
 }
 
-// allUpgradable reports whether all servers that an upgrade counts on can restart now.
-func (p *pass) allUpgradable(r restart) (decision, bool) {
-	expected := 0
-	counts := foundationdb.Groups(p.cluster.Spec)
-	for class, n := range counts {
-		if class != fdb.ClassTest {
-			expected += max(0, n) * foundationdb.ServersPerPod(p.cluster.Spec, class)
-		}
-	}
-	ready := 0
+// allUpgradable reports whether all servers can restart now: those of groups that are to go too, and as many of
+// each pod as it was made with.
+func (p *pass) allUpgradable() (decision, bool) {
+	expected, ready := 0, 0
 	for i := range p.cluster.Status.ProcessGroups {
 		g := &p.cluster.Status.ProcessGroups[i]
+		if foundationdb.IgnoredAtRestart(*g, p.cluster.Spec, p.now) {
+			continue
+		}
 		servers := foundationdb.ServersPerPod(p.cluster.Spec, classOf(g))
-		reports := len(p.reported(g))
-		switch {
-		case classOf(g) == fdb.ClassTest:
-		case g.Marked():
-			expected += reports
-			ready += reports
-		case foundationdb.IgnoredAtRestart(*g, p.cluster.Spec, p.now):
-			expected -= servers
-		default:
-			ready += reports
+		if pod := p.member(g.ProcessGroupID).pod; pod != nil {
+			servers = foundationdb.ServersIn(pod)
+		}
+		expected += servers
+		ready += min(servers, len(p.reported(g)))
+	}
+	for _, process := range p.status.Cluster.Processes {
+		if process.Class != fdb.ClassTest && (process.Address == (fdb.Address{}) || process.Version == "" || process.CommandLine == "") {
+			return later(startAgain, fdb.StatusIncomplete, "a server reports without address, version or arguments, and none may be left behind"), false
 		}
 	}
 	if ready < expected {

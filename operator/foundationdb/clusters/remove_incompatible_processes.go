@@ -12,9 +12,9 @@ import (
 )
 
 // removeIncompatibleProcesses deletes the pods of servers that speak another protocol than the database:
-// they take no part in it, so no gate applies.
+// they take no part in it, so no gate applies, and it may be unavailable because of them.
 func removeIncompatibleProcesses(p *pass) decision {
-	if p.options.KeepIncompatible || foundationdb.UpgradesIncompatibly(p.cluster) || p.desired != p.cluster.Spec.Version || !p.cluster.Status.Health.Available {
+	if p.options.KeepIncompatible || foundationdb.UpgradesIncompatibly(p.cluster) || p.desired != p.cluster.Spec.Version {
 		return decision{}
 	}
 	var victims []*corev1.Pod

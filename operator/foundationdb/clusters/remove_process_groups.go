@@ -322,6 +322,9 @@ func (p *pass) toInclude(g *v1beta2.ProcessGroupStatus) []string {
 	if g.ExclusionTimestamp == nil || g.ExclusionSkipped {
 		return targets
 	}
+	if live := p.status.Cluster.Configuration; p.global() && live != nil && live.ExcludedServers != nil {
+		return targets // another operator may have included it
+	}
 	for _, target := range p.exclusionTargets(g) {
 		if !slices.Contains(targets, target) {
 			targets = append(targets, target)

@@ -17,6 +17,7 @@ func replaceFailed(p *pass) decision {
 	r := foundationdb.ReplaceFailed(p.cluster, foundationdb.ReplaceFacts{
 		Available:          true,
 		FullFaultTolerance: fdb.FullFaultTolerance(p.status).Open,
+		Upgrading:          foundationdb.UpgradesIncompatibly(p.cluster),
 		MaintenanceZone:    p.status.Cluster.MaintenanceZone,
 	}, p.now)
 	out := outcome.Done()

@@ -75,6 +75,8 @@ func TestStuckGroup(t *testing.T) {
 					}
 				}
 				end()
+				// Coordinators may have changed while it was away, so that its cluster file leads nowhere.
+				l.edit(`{"spec":{"automationOptions":{"replacements":{"enabled":true,"failureDetectionTimeSeconds":600}}}}`)
 				l.settle(4 * time.Hour)
 				l.settled()
 				l.tidy()

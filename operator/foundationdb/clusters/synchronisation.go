@@ -23,8 +23,12 @@ const reasonOthers = "WaitsForOthers"
 //	                  one of them     the act, for all that are ready, once all are and nothing has been
 //	                                  added for a while
 func (p *pass) global() bool {
-	return p.cluster.Spec.AutomationOptions.SynchronizationMode == v1beta2.SynchronizationGlobal && p.cluster.Status.Configured &&
-		p.cluster.Status.Health.Available && !foundationdb.UpgradesIncompatibly(p.cluster)
+	return p.cluster.Spec.AutomationOptions.SynchronizationMode == v1beta2.SynchronizationGlobal && p.synchronises()
+}
+
+// synchronises reports whether the lists of the operators can be read, and count.
+func (p *pass) synchronises() bool {
+	return p.cluster.Status.Configured && p.cluster.Status.Health.Available && !foundationdb.UpgradesIncompatibly(p.cluster)
 }
 
 // pendingActions are those that groups can be pending for, and readyActions those they can be ready for.
@@ -53,6 +57,13 @@ func (p *pass) pending() map[fdb.Action][]string {
 			found[fdb.Restart] = append(found[fdb.Restart], id)
 		}
 	}
+	if held := p.holds(); held != nil && !p.approved { // what is held here is not waited for elsewhere
+		for a, link := range map[fdb.Action]string{fdb.Exclusion: "ExcludeProcesses", fdb.Inclusion: "RemoveProcessGroups", fdb.Restart: "BounceProcesses"} {
+			if held(link) {
+				delete(found, a)
+			}
+		}
+	}
 	return found
 }
 
@@ -64,11 +75,14 @@ func (p *pass) stuck(g *v1beta2.ProcessGroupStatus) bool {
 // synchronising is the act of telling the other operators what is to be done with the groups of the cluster. There
 // is none where they know it: then nothing is read either.
 func (p *pass) synchronising() []act {
-	if !p.global() {
+	told := p.memory.told
+	var pending map[fdb.Action][]string
+	switch {
+	case p.global():
+		pending = p.pending()
+	case !p.synchronises() || len(told) == 0: // what was told is withdrawn when the mode becomes local
 		return nil
 	}
-	pending := p.pending()
-	told := p.memory.told
 	if told != nil && maps.EqualFunc(told, pending, slices.Equal) {
 		return nil
 	}
@@ -88,7 +102,8 @@ func (p *pass) synchronising() []act {
 				p.memory.told = nil
 				return outcome.Later(startAgain, reasonOf(result), "the lists of the other operators could not be written: %s", result)
 			}
-			p.memory.told = pending
+			p.memory.told = map[fdb.Action][]string{}
+			maps.Copy(p.memory.told, pending)
 			return outcome.Done()
 		},
 	}}
@@ -149,6 +164,9 @@ func (p *pass) together(a fdb.Action, name string, ready []string, run func(ctx 
 		Do: func(ctx context.Context, p *pass) outcome.Outcome {
 			groups, out := p.agree(ctx, a, ready, false)
 			if !out.IsDone() {
+				if p.memory.lockMayBeOurs { // the others may need it to become ready
+					releaseLock(ctx, p)
+				}
 				return out
 			}
 			if out := p.take(ctx); !out.IsDone() {

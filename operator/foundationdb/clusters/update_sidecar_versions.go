@@ -6,14 +6,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
 // updateSidecarVersions gives every running pod the sidecar of the version that comes, which brings the
-// binaries. Images of containers are the one thing of a pod that can be changed.
+// binaries. Images of containers are the one thing of a pod that can be changed. Once an upgrade is taken back, pods
+// that are not made anew get back the sidecar that they were made with; while it is held they keep what they have.
 func updateSidecarVersions(p *pass) decision {
-	if !foundationdb.UpgradesIncompatibly(p.cluster) {
+	upgrade := foundationdb.UpgradesIncompatibly(p.cluster)
+	if !upgrade && p.desired != p.cluster.Spec.Version {
 		return decision{}
 	}
 	var outdated []*corev1.Pod
@@ -21,7 +24,7 @@ func updateSidecarVersions(p *pass) decision {
 	for i := range p.cluster.Status.ProcessGroups {
 		g := &p.cluster.Status.ProcessGroups[i]
 		pod := p.member(g.ProcessGroupID).pod
-		if pod == nil || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning {
+		if pod == nil || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning || !upgrade && g.Has(v1beta2.IncorrectPodSpec) {
 			continue
 		}
 		image, err := foundationdb.SidecarImage(p.cluster, classOf(g))

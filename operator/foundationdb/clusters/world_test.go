@@ -104,7 +104,7 @@ func (l *life) say(format string, args ...any) {
 func (l *life) pass() outcome.Outcome {
 	l.t.Helper()
 	before, effects := l.last, l.Effects()
-	l.last = l.operator.Reconcile(context.Background(), l.ref())
+	l.last = l.reconcile()
 	l.passes++
 	if l.dead != "" {
 		l.say("%s", l.dead)
@@ -140,6 +140,19 @@ func (l *life) pass() outcome.Outcome {
 
 // idle is longer than anything that an operator waits for.
 const idle = 150 * time.Minute
+
+// reconcile lets the instance that works now make a pass, in which it may die.
+func (l *life) reconcile() (out outcome.Outcome) {
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(death); !ok {
+				panic(r)
+			}
+			out = outcome.Done()
+		}
+	}()
+	return l.operator.Reconcile(context.Background(), l.ref())
+}
 
 func (l *life) ref() control.Ref {
 	return control.Ref{Kind: clusters.Kind, Namespace: namespace, Name: l.name}

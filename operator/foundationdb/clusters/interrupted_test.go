@@ -1,0 +1,85 @@
+package clusters_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb/sim"
+)
+
+// TestUpgradeTakenBack: the version is set back in the middle of an incompatible upgrade, after each of the passes that
+// it takes. Before the restart the cluster becomes what it was; after it there is no way back, which is told, and the
+// upgrade can be finished.
+func TestUpgradeTakenBack(t *testing.T) {
+	for _, make := range []func(*v1beta2.FoundationDBCluster){nil, split} {
+		for passes := 1; passes < 40; passes += 3 {
+			if testing.Short() && passes%2 == 0 {
+				continue
+			}
+			t.Run(fmt.Sprintf("%t/%d", make != nil, passes), func(t *testing.T) {
+				t.Parallel()
+				l := begin(t, sim.Options{}, func(c *v1beta2.FoundationDBCluster) {
+					c.Spec.MinimumUptimeSecondsForBounce = 120
+					if make != nil {
+						make(c)
+					}
+				})
+				l.settle(time.Hour)
+				l.writes(2*time.Second, "7.1.67", "7.3.69", "7.4.6")
+				l.edit(`{"spec":{"version":"7.4.6"}}`)
+				for range passes {
+					l.pass()
+				}
+				l.edit(`{"spec":{"version":"7.3.69"}}`)
+				for range 10 {
+					l.pass()
+				}
+				if running := l.cluster().Status.RunningVersion; running != "7.3.69" {
+					l.edit(`{"spec":{"version":"7.4.6"}}`)
+				}
+				l.settle(4 * time.Hour)
+				l.settled()
+				l.tidy()
+				l.kept()
+			})
+		}
+	}
+}
+
+// TestCrashesBeforeTheRestart: servers crash between the moment at which they have the new program and the restart of
+// all. What starts then speaks the new protocol, and is out of the database until the others do; where it is a majority
+// of the coordinators, the database is gone until then.
+func TestCrashesBeforeTheRestart(t *testing.T) {
+	for _, crashed := range [][]string{{"storage"}, {"log"}, {"log", "log"}, {"log", "log", "log"}, {"stateless", "log", "storage"}} {
+		t.Run(fmt.Sprint(crashed), func(t *testing.T) {
+			t.Parallel()
+			l := begin(t, sim.Options{}, nil)
+			l.settle(time.Hour)
+			l.writes(2*time.Second, "7.1.67", "7.3.69", "7.4.6")
+			l.edit(`{"spec":{"version":"7.4.6"}}`)
+			for range 6 { // all have their files, and the servers are not up for long enough
+				l.pass()
+			}
+			if running := l.cluster().Status.RunningVersion; running != "7.3.69" {
+				l.fail("it runs %s already", running)
+			}
+			taken := map[v1beta2.ProcessGroupID]bool{}
+			for _, class := range crashed {
+				for _, g := range l.cluster().Status.ProcessGroups {
+					if g.ProcessClass == v1beta2.ProcessClass(class) && !taken[g.ProcessGroupID] {
+						taken[g.ProcessGroupID] = true
+						l.Crash(namespace, l.podOf(g.ProcessGroupID), 1)
+						break
+					}
+				}
+			}
+			l.settle(4 * time.Hour)
+			l.settled()
+			l.tidy()
+			l.kept()
+			runs("7.4.6")(l)
+		})
+	}
+}
