@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/chain"
-	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
@@ -58,7 +57,7 @@ func heard(decide func(*pass) decision) func(*pass) decision {
 		case p.cluster.Status.ConnectionString == "": // there is nothing to hear yet
 			return decision{}
 		case p.status == nil:
-			return later(silentAgain, fdb.DatabaseSilent, "%s", p.silence)
+			return later(silentAgain, p.mute, "%s", p.silence)
 		}
 		return decide(p)
 	}
