@@ -136,6 +136,7 @@ func (p *pass) killing(r restart, upgrade bool) act {
 				return out
 			}
 			p.event("ServersRestart", "%s: their arguments or their version have changed", some(r.groups))
+			p.disturbed = true
 			result := p.run(ctx, fdb.Kill(r.addresses, upgrade))
 			if result.Outcome == fdb.Refused {
 				return outcome.Later(startAgain, reasonOf(result), "kill %d servers: %s", len(r.addresses), result)

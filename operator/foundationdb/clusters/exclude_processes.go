@@ -62,6 +62,7 @@ func excludeProcesses(p *pass) decision {
 			if out := outcome.Fail(p.save(ctx)); out.IsFail() {
 				return out
 			}
+			p.disturbed = true
 			result := p.run(ctx, fdb.Exclude(targets, true))
 			if result.Outcome != fdb.Ok { // whether it was done the next status tells
 				return outcome.Later(lockAgain, reasonOf(result), "exclude %s: %s", some(targets), result)

@@ -8,6 +8,9 @@ import (
 
 // open judges a gate. The version is that of the running servers.
 func (p *pass) open(gate fdb.Gate) fdb.Verdict {
+	if p.disturbed {
+		return fdb.Verdict{Reason: fdb.RecoveredRecently, Message: "this pass has just disturbed the database"}
+	}
 	running, err := fdb.ParseVersion(p.cluster.Status.RunningVersion)
 	if err != nil {
 		return fdb.Verdict{Reason: fdb.StatusIncomplete, Message: "the running version is not known"}

@@ -75,7 +75,9 @@ type pass struct {
 	// ours are the groups by id, into cluster.Status.ProcessGroups.
 	ours map[v1beta2.ProcessGroupID]*v1beta2.ProcessGroupStatus
 	// leaving are coordinators that this pass has excluded.
-	leaving   bool
+	leaving bool
+	// disturbed: an act of this pass may have caused a recovery, so that the facts do not tell of the database any more.
+	disturbed bool
 	asDesired bool   // the status needs nothing
 	foreign   bool   // another operator has made the cluster, and its take-over is not approved
 	approved  bool   // a person has approved what this pass does

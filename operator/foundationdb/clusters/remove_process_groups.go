@@ -26,6 +26,9 @@ func removeProcessGroups(p *pass) decision {
 	if p.silent() {
 		return decision{}
 	}
+	if p.disturbed {
+		return later(upgradeAgain, fdb.RecoveredRecently, "this pass has just disturbed the database")
+	}
 	var draining, going, gone []*v1beta2.ProcessGroupStatus
 	for i := range p.cluster.Status.ProcessGroups {
 		g := &p.cluster.Status.ProcessGroups[i]

@@ -36,6 +36,9 @@ func updatePods(p *pass) decision {
 	if p.converts() || p.desired != p.cluster.Spec.Version {
 		return later(upgradeAgain, "UpgradeOrConversion", "%d pods are made anew after the upgrade or the TLS conversion", len(outdated))
 	}
+	if p.disturbed {
+		return later(startAgain, fdb.RecoveredRecently, "this pass has just disturbed the database")
+	}
 	if d, ok := p.podsSettled(); !ok {
 		return d
 	}
