@@ -113,6 +113,10 @@ test-kubernetes: bin/testsum build controlplane ## of these, the ones on a real 
 test-kruise: bin/testsum controlplane kruise ## the tests on OpenKruise's real manager; without bin/kruise-manager the others skip them
 	$(TESTSUM) test -- -count 1 -timeout 20m ./kruise/...
 
+.PHONY: test-fdb
+test-fdb: bin/testsum build controlplane ## the lives of simulated FoundationDB databases on a real control plane, whole; the others take a sample
+	PAWL_TEST_FDB=whole $(TESTSUM) test -- -count 1 -timeout 1h ./foundationdb
+
 # Transcripts show times, which the detector stretches: they run without it.
 RACED = $(shell $(GO) list $(PKGS) | grep -v -e '/docs/guide$$' -e '/cmd/pawl$$')
 
@@ -140,7 +144,7 @@ test-points: bin/testsum build controlplane ## one run for each point of a crash
 	PAWL_TEST_PAIRS=1 $(TESTSUM) test -- -count 1 -timeout 3h -run '^TestFinding28Deleted(AtRest|InEachFlow)$$' ./sharedstorage
 
 .PHONY: test-real
-test-real: bin/testsum ## the exam of the FoundationDB tools against real ones: FDB_BIN=<folder>, with <folder>/7.3.69/fdbserver, fdbcli, fdbbackup and fdbrestore
+test-real: bin/testsum ## the conformance suite of the FoundationDB tools against real ones: FDB_BIN=<folder>, with <folder>/7.3.69/fdbserver, fdbcli, fdbbackup and fdbrestore
 	FDB_BIN=$(abspath $(FDB_BIN)) $(TESTSUM) . -- -count 1 -timeout 20m -run '^TestRealDatabase$$' ./operator/foundationdb/tool
 
 .PHONY: test-browser

@@ -78,7 +78,7 @@ func parseHost(text string) (host string, ok bool) {
 	if ip, err := netip.ParseAddr(inner); err == nil {
 		return ip.String(), ip.Zone() == ""
 	}
-	return text, len(text) <= maxName && nameForm.MatchString(text) && !digitsForm.MatchString(text)
+	return text, len(text) <= maxName && !strings.Contains(text, ":") && nameForm.MatchString(text) && !digitsForm.MatchString(text)
 }
 
 // String returns the address as ParseAddress reads it.
@@ -152,16 +152,24 @@ func Port(process int, tls bool) int {
 	return 4499 + 2*process
 }
 
-// publicAddress is the option of fdbserver that names its addresses. Source: foundationdb 7.3.69,
-// fdbserver/fdbserver.actor.cpp, OPT_PUBLICADDR; options may be written with hyphens or underscores.
-var publicAddress = regexp.MustCompile(`(?:^|\s)(?:--public[_-]address(?:=|\s+)|-p\s+)(\S+)`)
-
 // CommandLineAddresses returns the public addresses in the command line of a process. It fails with
-// AddressInvalid if there are none or one cannot be read.
+// AddressInvalid if there are none or one cannot be read. Source: foundationdb 7.3.69,
+// fdbserver/fdbserver.actor.cpp, OPT_PUBLICADDR; options may be written with hyphens or underscores.
 func CommandLineAddresses(commandLine string) ([]Address, error) {
 	var addresses []Address
-	for _, found := range publicAddress.FindAllStringSubmatch(commandLine, -1) {
-		for text := range strings.SplitSeq(found[1], ",") {
+	comes := false // the addresses are the next word
+	for word := range strings.FieldsFuncSeq(commandLine, func(c rune) bool { return strings.ContainsRune(" \t\n\f\r", c) }) {
+		option, value, given := strings.Cut(word, "=")
+		long := option == "--public_address" || option == "--public-address"
+		switch {
+		case comes:
+			comes, value = false, word
+		case long && given && value != "":
+		default:
+			comes = !given && (long || option == "-p")
+			continue
+		}
+		for text := range strings.SplitSeq(value, ",") {
 			address, err := ParseAddress(text)
 			if err != nil {
 				return nil, err

@@ -193,7 +193,7 @@ func settled(c, final fdb.Configuration) fdb.Placement {
 	return p
 }
 
-// moves tells which of the three things of a region change differ.
+// moves tells which of the three parts of a region change differ.
 func moves(a, b fdb.Configuration) (ids, priorities, usable bool) {
 	before, after := a.Normalized(), b.Normalized()
 	mains := func(c fdb.Configuration) map[string]int {

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/clusters"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/files"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/foundationdb"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/look"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/objects"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/rollouts"
@@ -74,6 +75,7 @@ Exit codes: 0 done, 1 failed, refused or not found, 2 usage or bad input,
 		{"objects", "Objects:", objects.Commands(a)},
 		{"files", "Files:", files.Commands(a)},
 		{"rollouts", "Rollouts:", rollouts.Commands(a)},
+		{"fdb", "FoundationDB:", foundationdb.Commands(a)},
 		{"clusters", "Container clusters:", clusters.Commands(a)},
 		{"accounts", "Accounts:", accounts.Commands(a)},
 		{"servers", "Servers:", servers.Commands(a)},

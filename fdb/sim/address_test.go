@@ -113,6 +113,29 @@ func TestExits(t *testing.T) {
 	}
 }
 
+// TestExitsOnBehalf: a server that was killed may be gone before the cluster controller misses it. Who has killed it has
+// caused the recovery.
+func TestExitsOnBehalf(t *testing.T) {
+	for owner, want := range map[string]int{"": 0, "pawl": 1} {
+		var f *fixture
+		gone := func(name string) { f.After(0, func() { f.By("", func() { f.Stop(name) }) }) }
+		f = newFixture(t, shape{options: sim.Options{Seed: 1, Exits: gone, Times: sim.Times{Detect: time.Minute}}, storage: 4, log: 4})
+		f.do("configure new single ssd")
+		f.settle()
+		kill := "kill; kill"
+		for n := range 8 {
+			kill += fmt.Sprintf(" 10.1.0.%d:4501", n+2)
+		}
+		f.By(owner, func() {
+			f.Run(sim.Run{Argv: []string{"--exec", kill, "--timeout", "10"}, Version: f.version, Connection: f.first})
+		})
+		f.Advance(time.Second)
+		if n := f.CausedRecoveries(); n != want || f.Available() {
+			t.Errorf("killed by %q: %d recoveries are the operator's, want %d", owner, n, want)
+		}
+	}
+}
+
 // TestBegin: two tools run at the same time, while time passes for both.
 func TestBegin(t *testing.T) {
 	f := sample(t, sim.Options{Seed: 1})

@@ -86,7 +86,7 @@ func (c *Cluster) leads(from fdb.Connection) bool {
 	if from.Description != k.connection.Description || len(from.Coordinators) == 0 {
 		return false
 	}
-	if from.ID == k.connection.ID {
+	if from.ID == k.connection.ID && (k.database == "" || slices.Equal(sortedAddresses(from.Coordinators), sortedAddresses(k.connection.Coordinators))) {
 		return true
 	}
 	known := 0
@@ -96,6 +96,33 @@ func (c *Cluster) leads(from fdb.Connection) bool {
 		}
 	}
 	return known > len(from.Coordinators)/2
+}
+
+// WriteClusterFile writes the cluster file of a data folder by hand; a server reads it when it starts. Coordinators
+// whose addresses have changed are those of the database again as soon as a majority of them has the file: they
+// know themselves by description and id (fdbserver/Coordination.actor.cpp at 7.3.69).
+func (c *Cluster) WriteClusterFile(name string, to fdb.Connection) {
+	f, k := c.folders[name], &c.coordination
+	if f == nil {
+		return
+	}
+	f.connection = to
+	c.say("the cluster file of %s is written: %s", name, to)
+	if to.Description != k.connection.Description || to.ID != k.connection.ID {
+		return
+	}
+	told := 0
+	for _, a := range to.Coordinators {
+		if slices.ContainsFunc(c.processes, func(p *process) bool {
+			return c.listens(p.Server, a) && p.folder.coordinates == k.database && p.folder.connection.String() == to.String()
+		}) {
+			told++
+		}
+	}
+	if told > len(to.Coordinators)/2 {
+		k.connection.Coordinators = sortedAddresses(to.Coordinators)
+		c.review("coordinators have new addresses")
+	}
 }
 
 // finds tells whether a process can join.

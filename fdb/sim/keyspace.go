@@ -56,6 +56,7 @@ type keySpace struct {
 	floor  int64     // older read versions are too old: the last recovery
 	locked string    // the id of the lock; empty: not locked
 	last   int64     // version of the last commit
+	read   int64     // the newest read version; commits are newer, also at the same time
 	lost   []string  // keys that were in lost shards
 }
 
@@ -105,12 +106,14 @@ func (k *keySpace) between(r fdb.Range) []string {
 // touch records a write of the management interface, for conflicts.
 func (c *Cluster) touch(prefix string) {
 	k := &c.keys
-	k.last = max(c.version(), k.last+1)
+	k.last = max(c.version(), k.last+1, k.read+1)
 	k.recent = append(k.recent, written{k.last, fdb.PrefixRange(prefix)})
 }
 
 // recovered makes older read versions invalid.
-func (k *keySpace) recovered(version int64) { k.floor, k.recent = max(version, k.last+1), nil }
+func (k *keySpace) recovered(version int64) {
+	k.floor, k.recent = max(version, k.last+1, k.read+1), nil
+}
 
 // loseShard forgets the keys of a shard.
 func (k *keySpace) loseShard(number, shards int) {
@@ -154,6 +157,7 @@ func (t *Transaction) start() error {
 		return ErrLocked
 	}
 	t.begun, t.read = true, max(t.c.version(), k.last, k.floor)
+	k.read = max(k.read, t.read)
 	return nil
 }
 
@@ -222,7 +226,7 @@ func (t *Transaction) Commit() error {
 	if unknown != nil && unknown.Before {
 		return ErrUnknown
 	}
-	version := max(c.version(), k.last+1, t.read+1)
+	version := max(c.version(), k.last+1, k.read+1)
 	k.last = version
 	k.recent = slices.DeleteFunc(k.recent, func(w written) bool { return w.version < version-2*readWindow })
 	for _, w := range t.writes {

@@ -51,6 +51,18 @@ func TestTransactions(t *testing.T) {
 			}
 			return tr.Commit()
 		}, nil},
+		{"a commit at the moment of a read comes after it", func(t *testing.T, f *fixture) error {
+			old, tr := f.Transaction(), f.Transaction()
+			get(t, old, "b")
+			f.Advance(time.Second)
+			get(t, tr, "a")
+			old.Write(fdb.Set("a", []byte("1")))
+			if err := old.Commit(); err != nil {
+				t.Error(err)
+			}
+			tr.Write(fdb.Set("a", []byte("2")))
+			return tr.Commit()
+		}, sim.ErrNotCommitted},
 		{"a snapshot does not change", func(t *testing.T, f *fixture) error {
 			f.write("a", []byte("1"))
 			tr := f.Transaction()

@@ -2,7 +2,7 @@ package sim
 
 import "time"
 
-// Options say how large a simulated database is and how long things take in it. Zero fields have the
+// Options say how large a simulated database is and how long its parts take. Zero fields have the
 // default that stands beside them.
 type Options struct {
 	Seed  uint64    // everything random comes from it
@@ -25,7 +25,7 @@ type Options struct {
 	Rules Rules
 }
 
-// Times are how long things take. Those with a random part take up to half as long again.
+// Times are how long each part takes. Those with a random part take up to half as long again.
 type Times struct {
 	Join       time.Duration // from the start of a process to its first report, random: 1 s
 	Restart    time.Duration // from the end of a process to its next start by the launcher: 1 s

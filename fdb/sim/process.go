@@ -34,6 +34,7 @@ type process struct {
 	cut         bool // nobody reaches it
 	incarnation int  // counts its starts
 	crashes     int
+	exitBy      string // on whose behalf it ended, if its launcher is outside
 	started     time.Duration
 	messages    []string // names of problems it reports
 	roles       []string // of the transaction system
@@ -106,11 +107,15 @@ func (c *Cluster) Stop(name string) {
 	if p == nil {
 		return
 	}
+	owner := c.judge.owner
+	if !p.running { // it has ended before, and who has killed it has caused what follows
+		owner = p.exitBy
+	}
 	c.judgeStop(p)
 	c.end(p)
 	c.say("%s is gone", name)
 	c.processes = slices.DeleteFunc(c.processes, func(other *process) bool { return other == p })
-	c.review("the process " + name + " is gone")
+	c.By(owner, func() { c.review("the process " + name + " is gone") })
 	c.check()
 }
 
@@ -191,6 +196,7 @@ func (c *Cluster) restart(p *process) {
 	c.end(p)
 	p.crashes++
 	if c.options.Exits != nil {
+		p.exitBy = c.judge.owner
 		c.options.Exits(p.Name)
 		return
 	}

@@ -101,7 +101,7 @@ func (c *Cluster) stepRestore(r *restore) {
 
 // writeRestored writes keys up to a number.
 func (c *Cluster) writeRestored(r *restore, count int) {
-	version := max(c.version(), c.keys.last+1)
+	version := max(c.version(), c.keys.last+1, c.keys.read+1)
 	c.keys.last = version
 	for ; r.written < count; r.written++ {
 		kv := r.keys[r.written]

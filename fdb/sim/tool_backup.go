@@ -113,12 +113,12 @@ func (r *Running) fdbbackup() {
 	}, "delete")
 }
 
-// knows tells whether the tool knows an option. The encryption key came with 7.3.73 and 7.4.6, and
-// --mutation-log-type is of none of these lines up to 7.4.6.
+// knows tells whether the tool knows an option. modify knows the encryption key from 7.3.72 and 7.4.6 on, the others
+// always; --mutation-log-type is of none of these lines up to 7.4.6.
 func (r *Running) knows(word string) bool {
 	switch name, _, _ := strings.Cut(word, "="); name {
 	case "--encryption-key-file", "--encryption_key_file":
-		return r.run.Version.Has(fdb.FeatureBackupEncryption)
+		return r.run.Argv[0] != "modify" || r.run.Version.Has(fdb.FeatureBackupEncryption)
 	case "--mutation-log-type", "--mutation_log_type":
 		return r.run.Version.Has(fdb.FeatureMutationLogType)
 	case "--timeout":

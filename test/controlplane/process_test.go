@@ -46,7 +46,8 @@ func processes(t *testing.T) (*controlplane.Plane, *kubelet.Kubelet) {
 			return
 		}
 		images["server:test"] = kubelet.Image{Command: []string{self}, Env: map[string]string{"TEST_SERVER": "1"}}
-		images["shell:test"] = kubelet.Image{Command: []string{"sh"}, Files: map[string]string{"/bin/kubectl": p.Binaries.Kubectl}}
+		images["shell:test"] = kubelet.Image{Command: []string{"sh"}, Files: map[string]string{"/bin/kubectl": p.Binaries.Kubectl}, Env: map[string]string{"IMAGE": "test"}}
+		images["shell:next"] = kubelet.Image{Command: []string{"sh"}, Env: map[string]string{"IMAGE": "next"}}
 		real, realErr = p.StartKubelet(kubelet.Options{
 			Mode: kubelet.Process, Name: "real", Nodes: 2, Images: images, Lease: time.Second, Backoff: 200 * time.Millisecond,
 		})
@@ -258,6 +259,47 @@ func TestKilledPodIsRestartedWithACount(t *testing.T) {
 	if err := k.KillPod(ns, "nobody"); err == nil {
 		t.Error("an unknown pod could be killed")
 	}
+}
+
+// A container whose image is changed is stopped in order and restarted with the new one; the others go on.
+func TestChangedImageRestartsItsContainer(t *testing.T) {
+	p, k := processes(t)
+	ns := p.Namespace(t)
+	create(t, p, ns, shell("s", "trap 'echo ended; exit 0' TERM; echo $IMAGE; while :; do sleep 0.1; done", func(s *corev1.PodSpec, c *corev1.Container) {
+		s.Containers = append(s.Containers, corev1.Container{Name: "other", Image: "shell:test", Command: []string{"sleep", "1000"}})
+	}))
+	begun := func(image string, restarts int32) func(*corev1.Pod) bool {
+		return func(pod *corev1.Pod) bool {
+			s := pod.Status.ContainerStatuses[0]
+			return s.State.Running != nil && s.Image == image && s.RestartCount == restarts
+		}
+	}
+	await(t, p, ns, "s", "runs", func(pod *corev1.Pod) bool {
+		return len(pod.Status.ContainerStatuses) == 2 && begun("shell:test", 0)(pod) && pod.Status.ContainerStatuses[1].State.Running != nil
+	})
+	logged(t, k.LogFile(ns, "s", "main"), "test\n")
+	other := k.PIDs(ns, "s")["other"]
+	patch := []byte(`{"spec":{"containers":[{"name":"main","image":"shell:next"}]}}`)
+	must(p.Client().CoreV1().Pods(ns).Patch(t.Context(), "s", types.StrategicMergePatchType, patch, metav1.PatchOptions{}))(t)
+	pod := await(t, p, ns, "s", "runs its new image", begun("shell:next", 1))
+	if end := pod.Status.ContainerStatuses[0].LastTerminationState.Terminated; end == nil || end.ExitCode != 0 {
+		t.Errorf("its last end was %+v", end)
+	}
+	logged(t, k.LogFile(ns, "s", "main"), "next\n")
+	if now := k.PIDs(ns, "s")["other"]; now != other {
+		t.Error("the other container has restarted as well")
+	}
+}
+
+// logged waits until a log has exactly this text.
+func logged(t *testing.T, file, want string) {
+	t.Helper()
+	eventually(t, file, func(context.Context) error {
+		if text, err := os.ReadFile(file); err != nil || string(text) != want {
+			return fmt.Errorf("%q %v", text, err)
+		}
+		return nil
+	})
 }
 
 // Readiness makes a pod unready, liveness restarts it, and both begin after the startup

@@ -41,6 +41,7 @@ type fixture struct {
 
 func newFixture(t *testing.T, options kube.ObjectsOptions) *fixture {
 	t.Helper()
+	ran.Store(t.Name(), true)
 	f := &fixture{T: t, plane: suite.Plane(t)}
 	f.namespace = f.plane.Namespace(t)
 	scheme := runtime.NewScheme()
@@ -78,6 +79,7 @@ func (f *fixture) start() {
 		}
 	})
 	f.Cleanup(func() { cancel(); running.Wait() })
+	f.until("the cache starts", func() error { return f.objects.List(ctx, &v1beta2.FoundationDBClusterList{}, f.namespace, nil) })
 }
 
 func (f *fixture) must(err error) {

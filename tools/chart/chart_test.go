@@ -221,7 +221,9 @@ func TestOperators(t *testing.T) {
 			}
 		}
 		args, _ := arguments(t, find(t, all, "Deployment", "ops", "pawl"))
-		named := slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--operators=") && arg != "--operators=-foundationdb" })
+		named := slices.ContainsFunc(args, func(arg string) bool {
+			return strings.HasPrefix(arg, "--operators=") && arg != "--operators=-foundationdb"
+		})
 		if named != (c.operators != nil) {
 			t.Errorf("operators %v: arguments %v", c.operators, args)
 		}

@@ -132,11 +132,6 @@ func (p *Process) backupArguments(name string, table []option, rest []string) (o
 			if !isSize(g.value, false) {
 				return o, p.teaser("ERROR: Could not parse memory limit from `%s'\n", g.value)
 			}
-		case "--knob-":
-			if g.after() == "" {
-				p.errorf("ERROR: unable to parse knob option '%s'\n", g.text)
-				return o, exitError
-			}
 		case "--trace-format":
 			if g.value != "xml" && g.value != "json" {
 				p.errorf("WARNING: Unrecognized trace format `%s'\n", g.value)

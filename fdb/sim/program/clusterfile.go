@@ -7,15 +7,18 @@ import (
 	"github.com/pawl-dev/pawl/fdb"
 )
 
-// The errors of cluster files, with the numbers and texts of flow/include/flow/error_definitions.h at 7.3.69.
+// fdbError is an error of FoundationDB.
 type fdbError struct {
 	code int
 	text string
 }
 
+// The errors of files, with the numbers and texts of flow/include/flow/error_definitions.h at 7.3.69.
 var (
 	errNoClusterFile     = fdbError{1515, "No cluster file found in current directory or default location"}
 	errConnectionInvalid = fdbError{2104, "Connection string invalid"}
+	errIO                = fdbError{1510, "Disk i/o operation failed"}
+	errLock              = fdbError{1529, "Unable to lock the file"}
 	errFileUnreadable    = fdbError{1513, "File could not be read"}
 )
 

@@ -120,11 +120,6 @@ func (p *Process) takeCLI(o *cliOptions, g given) int {
 		}
 	case "--tls-certificate-file", "--tls-key-file", "--tls-ca-file":
 		o.tls = true
-	case "--knob-":
-		if g.after() == "" {
-			p.errorf("ERROR: unable to parse knob option '%s'\n", g.text)
-			return exitError
-		}
 	}
 	return -1
 }

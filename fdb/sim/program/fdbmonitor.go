@@ -30,7 +30,7 @@ type monitor struct {
 	logs     sync.Mutex
 	gone     sync.WaitGroup
 	cancel   context.CancelFunc
-	ctx      context.Context //nolint:containedctx // that of all children
+	ctx      context.Context // that of all children
 }
 
 // child is one section with its process.

@@ -31,7 +31,7 @@ restart_delay = 60
 `
 
 func newMonitored(t *testing.T) *monitored {
-	m := &monitored{served: serve(t, world.Options{Seed: 3, Model: shape}, "sample:first@127.0.0.1:4501,127.0.0.1:4502,127.0.0.1:4503"), root: t.TempDir()}
+	m := &monitored{served: serve(t, world.Options{Seed: 3, Speed: 10, Model: shape}, "sample:first@127.0.0.1:4501,127.0.0.1:4502,127.0.0.1:4503"), root: t.TempDir()}
 	write(t, m.root+"/var/dynamic-conf/fdb.cluster", m.first.String()+"\n")
 	conf := monitorConf
 	for n, class := range []string{"storage", "storage", "storage", "log", "log"} {
@@ -223,6 +223,27 @@ func TestServerProtocol(t *testing.T) {
 	})
 	if other.ended() {
 		t.Error("it has ended")
+	}
+}
+
+// TestServerLocked: two servers cannot share a data folder.
+func TestServerLocked(t *testing.T) {
+	t.Parallel()
+	s := serve(t, world.Options{Model: shape}, "sample:first@127.0.0.1:4711")
+	folder := t.TempDir()
+	file := write(t, folder+"/fdb.cluster", s.first.String()+"\n")
+	args := []string{"fdbserver", "-p", "127.0.0.1:4711", "-C", file, "-d", folder + "/data"}
+	cmd := exec.Command(filepath.Join(image(t, "7.3.69"), "fdbserver"), args[1:]...)
+	cmd.Env = s.environ()
+	s.start(cmd)
+	s.reach("it runs", func(c *sim.Cluster) bool { return reporting(c) == 1 })
+	if exit, _, stderr := (call{version: "7.3.69", args: args}).run(t); exit != 10 || stderr != "Error: Unable to lock the file\n" {
+		t.Errorf("exit %d: %s", exit, stderr)
+	}
+	write(t, folder+"/file", "")
+	args[len(args)-1] = folder + "/file/data"
+	if exit, _, stderr := (call{version: "7.3.69", args: args}).run(t); exit != 10 || stderr != "Error: Disk i/o operation failed\n" {
+		t.Errorf("exit %d: %s", exit, stderr)
 	}
 }
 

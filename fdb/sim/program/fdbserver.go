@@ -38,9 +38,9 @@ func (p *Process) fdbserver(ctx context.Context) int {
 	if exit := o.buildAddresses(file.connection); exit >= 0 {
 		return exit
 	}
-	folder, err := o.openFolder()
-	if err != nil {
-		p.errorf("Error: %s\n", err)
+	folder, failed := o.openFolder()
+	if failed != nil {
+		p.errorf("Error: %s\n", failed.text)
 		return exitMainError
 	}
 	defer folder.close()
@@ -122,23 +122,23 @@ type dataFolder struct {
 	lock     *os.File
 }
 
-func (o *serverOptions) openFolder() (*dataFolder, error) {
+func (o *serverOptions) openFolder() (*dataFolder, *fdbError) {
 	name := o.dataDir
 	if name == "" {
 		name = fmt.Sprintf("fdb/%d/", o.addresses[0].Port)
 	}
 	d := &dataFolder{path: o.p.path(name)}
 	if err := os.MkdirAll(d.path, 0o755); err != nil {
-		return nil, fmt.Errorf("%s", "Disk i/o operation failed")
+		return nil, &errIO
 	}
 	lock, err := os.OpenFile(filepath.Join(d.path, "processId"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("%s", "Disk i/o operation failed")
+		return nil, &errIO
 	}
 	d.lock = lock
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		lock.Close()
-		return nil, fmt.Errorf("%s", "Unable to lock the file")
+		return nil, &errLock
 	}
 	text := make([]byte, 2*16)
 	if n, err := lock.ReadAt(text, 0); n < len(text) {
@@ -147,7 +147,7 @@ func (o *serverOptions) openFolder() (*dataFolder, error) {
 		text = []byte(hex.EncodeToString(id))
 		if _, err = lock.WriteAt(append(text, '\n'), 0); err != nil {
 			lock.Close()
-			return nil, fmt.Errorf("%s", "Disk i/o operation failed")
+			return nil, &errIO
 		}
 	}
 	d.id = string(text)

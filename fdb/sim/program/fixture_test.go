@@ -5,7 +5,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -109,7 +108,7 @@ var shape = sim.Options{
 	Shards: 12, ShardBytes: 4 << 20,
 	Times: sim.Times{
 		Join: 20 * time.Millisecond, Restart: 50 * time.Millisecond, Detect: 50 * time.Millisecond, Recovery: 50 * time.Millisecond,
-		Drain: 200 * time.Millisecond, Reaction: 2 * time.Second, Better: 50 * time.Millisecond, Status: 20 * time.Millisecond, Command: 10 * time.Millisecond,
+		Drain: 200 * time.Millisecond, Reaction: 40 * time.Second, Better: 50 * time.Millisecond, Status: 20 * time.Millisecond, Command: 10 * time.Millisecond,
 	},
 }
 
@@ -141,7 +140,7 @@ func (s *served) listen() {
 		s.t.Fatal(err)
 	}
 	s.address = filepath.Join(folder, "s")
-	l, err := net.Listen("unix", s.address)
+	l, err := world.Listen(s.address)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -174,7 +173,8 @@ func (s *served) reach(what string, holds func(*sim.Cluster) bool) {
 
 // environ is what programs of the world get.
 func (s *served) environ(more ...string) []string {
-	return append([]string{world.AddressVariable + "=" + s.address, "HOME=" + s.t.TempDir(), "PATH=" + os.Getenv("PATH")}, more...)
+	// The race detector waits a second at the end of each program.
+	return append([]string{world.AddressVariable + "=" + s.address, "HOME=" + s.t.TempDir(), "PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"}, more...)
 }
 
 // start starts a process that is ended with the test.

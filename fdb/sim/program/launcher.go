@@ -140,9 +140,8 @@ func (l *launcher) lookup(name string) (string, bool) {
 
 // load reads the configuration and acts on it; one that is refused changes nothing.
 func (l *launcher) load(ctx context.Context) {
-	c, raw, err := l.readConfig()
-	if err != nil {
-		l.log.fail(err, "the configuration is not taken over")
+	c, raw := l.readConfig()
+	if c == nil {
 		return
 	}
 	l.accept(ctx, c, raw)

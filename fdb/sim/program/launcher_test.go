@@ -40,7 +40,7 @@ func unifiedConfig(version, knob string) string {
 
 func newUnified(t *testing.T) *unified {
 	u := &unified{
-		served: serve(t, world.Options{Seed: 5, Model: shape}, "sample:first@127.0.0.1:4501"), root: t.TempDir(),
+		served: serve(t, world.Options{Seed: 5, Speed: 10, Model: shape}, "sample:first@127.0.0.1:4501"), root: t.TempDir(),
 		api: newAPIServer(t, map[string]string{"topology.kubernetes.io/zone": "hall-a"}),
 	}
 	write(t, u.root+"/var/dynamic-conf/fdb.cluster", u.first.String()+"\n")

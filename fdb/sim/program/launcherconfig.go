@@ -116,22 +116,25 @@ func orEnvironment(kind string) string {
 	return "Environment"
 }
 
-// readConfig reads the configuration; an error means that the old one is kept. Source: fdbkubernetesmonitor/monitor.go
-// at 7.1.67, 7.3.69 and 7.4.6, readConfiguration.
-func (l *launcher) readConfig() (*launcherConfig, []byte, error) {
-	content, err := os.ReadFile(l.configFile)
-	if err != nil {
-		return nil, nil, fmt.Errorf("Error reading monitor config file: %w", err) //nolint:staticcheck // the text is that of the launcher
-	}
+// readConfig reads the configuration; nil means that it is refused, and the old one is kept. Source:
+// fdbkubernetesmonitor/monitor.go at 7.1.67, 7.3.69 and 7.4.6, readConfiguration.
+func (l *launcher) readConfig() (*launcherConfig, []byte) {
 	var c launcherConfig
-	if err := json.Unmarshal(content, &c); err != nil {
-		return nil, nil, fmt.Errorf("Error parsing monitor configuration: %w", err) //nolint:staticcheck // as above
-	}
-	if c.Version == "" {
-		return nil, nil, errors.New("Error could not parse configured version") //nolint:staticcheck // as above
+	content, err := os.ReadFile(l.configFile)
+	switch {
+	case err != nil:
+		l.log.fail(err, "Error reading monitor config file")
+		return nil, nil
+	case json.Unmarshal(content, &c) != nil:
+		l.log.fail(json.Unmarshal(content, &c), "Error parsing monitor configuration")
+		return nil, nil
+	case c.Version == "":
+		l.log.fail(nil, "Error could not parse configured version")
+		return nil, nil
 	}
 	if c.version, err = fdb.ParseVersion(c.Version); err != nil {
-		return nil, nil, fmt.Errorf("Error parsing monitor configuration: %w", err) //nolint:staticcheck // as above
+		l.log.fail(err, "Error parsing monitor configuration")
+		return nil, nil
 	}
 	c.binary = path.Join(l.flags.sharedBinaryDir, c.version.String(), "fdbserver")
 	if c.version.ProtocolCompatible(l.containerVersion) {
@@ -142,13 +145,15 @@ func (l *launcher) readConfig() (*launcherConfig, []byte, error) {
 		err = errors.New("binary is not executable")
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("Error with binary path for latest configuration: %w", err) //nolint:staticcheck // as above
+		l.log.fail(err, "Error with binary path for latest configuration")
+		return nil, nil
 	}
 	if _, err := c.arguments(1, l.lookup); err != nil {
-		return nil, nil, fmt.Errorf("Error generating arguments for latest configuration: %w", err) //nolint:staticcheck // as above
+		l.log.fail(err, "Error generating arguments for latest configuration")
+		return nil, nil
 	}
 	if c.runs() && l.pod.isolated() {
 		c.RunServers = new(false)
 	}
-	return &c, content, nil
+	return &c, content
 }

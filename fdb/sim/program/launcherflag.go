@@ -2,6 +2,7 @@ package program
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"io"
 	"log/slog"
@@ -109,6 +110,9 @@ func (p *Process) launcherLog(path string) (*launcherLog, func()) {
 // launcher runs fdb-kubernetes-monitor: servers, or copies of files, or both in turn for another container.
 func (p *Process) launcher(ctx context.Context) int {
 	f, err := p.flagsOf()
+	if errors.Is(err, flag.ErrHelp) {
+		return exitSuccess
+	}
 	if err != nil {
 		p.errorf("%v\n", err)
 		return 2

@@ -17,7 +17,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -221,12 +220,7 @@ func (p *Process) world(ctx context.Context) int {
 		p.errorf("fdbsim world: --socket is missing: where programs find it, as %s says to them\n", world.AddressVariable)
 		return 2
 	}
-	network := "tcp"
-	if strings.Contains(*socket, "/") {
-		network = "unix"
-		os.Remove(*socket)
-	}
-	listener, err := net.Listen(network, *socket)
+	listener, err := world.Listen(*socket)
 	if err != nil {
 		p.errorf("fdbsim world: %v\n", err)
 		return 1

@@ -134,16 +134,7 @@ func (o *serverOptions) take(g given) int {
 	case "--metrics-prefix":
 		o.metricsKey = g.value
 	case "--locality-":
-		if g.after() == "" {
-			p.errorf("ERROR: unable to parse locality key '%s'\n", g.text)
-			return exitError
-		}
 		o.locality[strings.ToLower(g.after())] = g.value
-	case "--knob-":
-		if g.after() == "" {
-			p.errorf("ERROR: unable to parse knob option '%s'\n", g.text)
-			return exitError
-		}
 	case "-c":
 		if !strings.Contains(o.classes(), " "+g.value+" ") || g.value == "" {
 			return p.teaser("ERROR: Unknown machine class `%s'\n", g.value)

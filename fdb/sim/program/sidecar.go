@@ -184,14 +184,16 @@ func wantedIP(list, family string) (string, error) {
 	return "", fmt.Errorf("failed to find IPv%s entry in %s", family, list)
 }
 
-// errNoContents says that a file that must not be empty is; from 7.4 on the answer is 400 and not 500.
-var errNoContents = errors.New("No contents for file") //nolint:staticcheck // the text is that of the sidecar
+// noContents is the error of a file that must not be empty; from 7.4 on the answer is 400 and not 500.
+type noContents string
+
+func (e noContents) Error() string { return "No contents for file " + string(e) }
 
 func (p *Process) sidecarFiles(c *sidecarConfig) error {
 	for _, name := range c.notEmpty {
 		file := filepath.Join(c.input, name)
 		if info, err := os.Stat(p.path(file)); err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
-			return fmt.Errorf("%w %s", errNoContents, file)
+			return noContents(file)
 		}
 	}
 	for _, name := range c.files {

@@ -214,9 +214,12 @@ func (s *sidecarServer) post(w http.ResponseWriter, path string) {
 		s.fail(w, http.StatusNotFound, "Path not found")
 		return
 	}
-	switch err := do(s.c); {
-	case errors.Is(err, errNoTLS), errors.Is(err, errNoContents) && s.p.Version.Short() >= "7.4":
-		s.fail(w, http.StatusBadRequest, err.Error())
+	err, empty := do(s.c), noContents("")
+	switch {
+	case errors.Is(err, errNoTLS):
+		s.fail(w, http.StatusBadRequest, "Server is not using TLS")
+	case errors.As(err, &empty) && s.p.Version.Short() >= "7.4":
+		s.fail(w, http.StatusBadRequest, empty.Error())
 	case err != nil:
 		s.p.errorf("ERROR Error processing request %v\n", err)
 		s.fail(w, http.StatusInternalServerError, "Internal Server Error")
@@ -225,7 +228,7 @@ func (s *sidecarServer) post(w http.ResponseWriter, path string) {
 	}
 }
 
-var errNoTLS = errors.New("Server is not using TLS") //nolint:staticcheck // the text is that of the sidecar
+var errNoTLS = errors.New("the sidecar does not use TLS")
 
 func (s *sidecarServer) answer(w http.ResponseWriter, text string) {
 	w.Header().Set("Content-Type", "text/plain")

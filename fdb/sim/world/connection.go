@@ -196,11 +196,15 @@ func (c *connection) server(s *Server) (d *database, hooked func(), input func(s
 			delete(d.servers, s.Name)
 			d.cluster.Stop(s.Name)
 		}
+		if now := w.places[s.Place]; now != nil && now.places[s.Place] != s.Folder && !d.serves(s.Folder) {
+			d.cluster.Erase(s.Folder) // its successor was here before this end was heard of
+		}
 	}
 	return d, hooked, nil, end
 }
 
-// place notes which data folder is at a place. One that was there before was wiped.
+// place notes which data folder is at a place. One that was there before was wiped; while its server is connected,
+// that waits for its end.
 func (w *World) place(d *database, place, folder string) {
 	if before := w.places[place]; before != nil {
 		old := before.places[place]
@@ -289,10 +293,11 @@ func (c *connection) agent(a Agent) (d *database, hooked func(), input func(stri
 	}
 }
 
-// watch sends the transcript, a line an event.
+// watch sends the transcript, a line an event; the first event is empty and says that it watches.
 func (c *connection) watch(r Watch) (d *database, hooked func(), input func(string), end func()) {
 	d = c.world.database(r.Connection)
 	seen := len(d.cluster.Transcript())
+	c.send(Event{})
 	hooked = func() {
 		lines := d.cluster.Transcript()
 		for _, line := range lines[min(seen, len(lines)):] {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"time"
 
@@ -70,13 +71,36 @@ type Peer struct {
 	decoder *gob.Decoder
 }
 
+// Listen opens the socket of a world, for every user of the machine: pods may have users of their own. A socket that
+// an earlier world has left is replaced.
+func Listen(address string) (net.Listener, error) {
+	network := networkOf(address)
+	if network == "unix" {
+		os.Remove(address)
+	}
+	l, err := net.Listen(network, address)
+	if err != nil {
+		return nil, fmt.Errorf("a world at %s: %w", address, err)
+	}
+	if network == "unix" {
+		if err := os.Chmod(address, 0o666); err != nil { //nolint:gosec // who can reach its folder may use it
+			l.Close()
+			return nil, fmt.Errorf("a world at %s: %w", address, err)
+		}
+	}
+	return l, nil
+}
+
+func networkOf(address string) string {
+	if strings.Contains(address, "/") {
+		return "unix"
+	}
+	return "tcp"
+}
+
 // Dial reaches the world at an address as AddressVariable has it.
 func Dial(address string, patience time.Duration) (*Peer, error) {
-	network := "tcp"
-	if strings.Contains(address, "/") {
-		network = "unix"
-	}
-	conn, err := net.DialTimeout(network, address, patience)
+	conn, err := net.DialTimeout(networkOf(address), address, patience)
 	if err != nil {
 		return nil, fmt.Errorf("the world at %s: %w", address, err)
 	}

@@ -5,12 +5,14 @@
 //	backup_agent┘   (a socket)     (one clock) └─ description:id ─▶ sim.Cluster
 //
 //	w := world.New(world.Options{Seed: 1})
+//	listener, err := world.Listen(address)
 //	go w.Serve(listener)
 //	err := w.Wait(ctx, connection, func(c *sim.Cluster) bool { return c.Available() })
 //
 // The description:id of a cluster file names the database; an id that a change of coordinators has replaced still
 // leads to it, and the model decides whether its coordinators answer. A server joins as long as its connection
-// lasts; a tool ends with its connection. Time in the model is real time, or a multiple of it.
+// lasts; a tool ends with its connection. Time in the model is real time, or a multiple of it. A world that ends
+// takes its databases with it.
 package world
 
 import (
@@ -151,6 +153,13 @@ func (w *World) Wait(ctx context.Context, c fdb.Connection, holds func(*sim.Clus
 		delete(d.hooks, h)
 		return context.Cause(ctx)
 	}
+}
+
+// Connections tells how many programs are connected.
+func (w *World) Connections() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.conns)
 }
 
 // database returns the database of a connection string, a new one if there is none.

@@ -2,11 +2,8 @@ package clusters
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,14 +11,11 @@ import (
 
 	"github.com/pawl-dev/pawl/chain"
 	"github.com/pawl-dev/pawl/kube/condition"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
 )
 
-// The annotations by which people hold and approve.
-const (
-	HoldAnnotation    = "pawl.dev/hold"    // links that must not act, separated by commas; * holds all
-	ApproveAnnotation = "pawl.dev/approve" // the hash of the plan that may pass once
-	AdoptedAnnotation = "pawl.dev/adopted" // when the take-over from another operator was approved
-)
+// AdoptedAnnotation tells when the take-over from another operator was approved.
+const AdoptedAnnotation = "pawl.dev/adopted"
 
 // TypeAdopted is the condition of a cluster that another operator has made: False until its take-over is
 // approved.
@@ -30,32 +24,15 @@ const TypeAdopted = "Adopted"
 // adoptionHolds are the links that recreate, replace or restart what another operator has made.
 var adoptionHolds = []string{"DeletePodsForBuggification", "ReplaceMisconfiguredProcessGroups", "BounceProcesses", "UpdatePods"}
 
-// Hash names what a plan would do now: another plan has another hash.
-func Hash(planned []chain.Planned) string {
-	h := sha256.New()
-	for _, step := range planned {
-		if step.Behind != "" {
-			break
-		}
-		for _, a := range step.Acts {
-			_, _ = fmt.Fprintf(h, "%q %q %q\n", step.Link, a.Name, a.Targets)
-		}
+// holds returns which links must not act in this pass; nil: none.
+func (p *pass) holds() func(link string) bool {
+	byPerson := foundationdb.Holds(p.stored.Annotations)
+	if !p.foreign || p.stored.Annotations[AdoptedAnnotation] != "" {
+		return byPerson
 	}
-	return fmt.Sprintf("%x", h.Sum(nil)[:8])
-}
-
-// held are the links that must not act in this pass.
-func (p *pass) held() []string {
-	var links []string
-	for link := range strings.SplitSeq(p.stored.Annotations[HoldAnnotation], ",") {
-		if link = strings.TrimSpace(link); link != "" {
-			links = append(links, link)
-		}
+	return func(link string) bool {
+		return slices.Contains(adoptionHolds, link) || byPerson != nil && byPerson(link)
 	}
-	if p.foreign && p.stored.Annotations[AdoptedAnnotation] == "" {
-		links = append(links, adoptionHolds...)
-	}
-	return links
 }
 
 // observeOwner finds out whether another operator has made the cluster: it has groups, or children, and
@@ -78,7 +55,7 @@ func (p *pass) adoption() *metav1.Condition {
 	switch at := p.stored.Annotations[AdoptedAnnotation]; {
 	case p.foreign && at == "":
 		c = condition.New(TypeAdopted, metav1.ConditionFalse, "ApprovalMissing",
-			"another operator has made this cluster: nothing that it has made is recreated, replaced or restarted before the annotation %s has the hash of the plan, %s", ApproveAnnotation, p.hash)
+			"another operator has made this cluster: nothing that it has made is recreated, replaced or restarted before the annotation %s has the hash of the plan, %s", foundationdb.ApproveAnnotation, p.hash)
 	case p.foreign || meta.FindStatusCondition(p.stored.Status.Conditions, TypeAdopted) != nil:
 		c = condition.New(TypeAdopted, metav1.ConditionTrue, "Approved", "the take-over was approved")
 	default:
@@ -90,15 +67,15 @@ func (p *pass) adoption() *metav1.Condition {
 // approve lets the plan pass once that a person has approved. The annotation is removed first: what is
 // approved twice passes once.
 func (p *pass) approve(ctx context.Context) error {
-	if len(p.held()) == 0 {
+	if p.holds() == nil {
 		return nil
 	}
-	p.hash = Hash(cluster.Plan(p.copied()))
-	approved := p.stored.Annotations[ApproveAnnotation]
+	p.hash = foundationdb.PlanHash(cluster.Plan(p.copied()))
+	approved := p.stored.Annotations[foundationdb.ApproveAnnotation]
 	if approved == "" || approved != p.hash {
 		return nil
 	}
-	annotations := map[string]any{ApproveAnnotation: nil}
+	annotations := map[string]any{foundationdb.ApproveAnnotation: nil}
 	if p.foreign {
 		annotations[AdoptedAnnotation] = p.now.UTC().Format(time.RFC3339)
 	}
@@ -121,11 +98,9 @@ func (p *pass) links() chain.Chain[*pass] {
 	if len(p.problems) > 0 {
 		return refused
 	}
-	held := p.held()
-	if len(held) == 0 || p.approved {
+	holds := p.holds()
+	if holds == nil || p.approved {
 		return cluster
 	}
-	return cluster.Hold(func(link string) bool {
-		return link != "UpdateStatus" && (slices.Contains(held, "*") || slices.Contains(held, link))
-	})
+	return cluster.Hold(func(link string) bool { return link != "UpdateStatus" && holds(link) })
 }

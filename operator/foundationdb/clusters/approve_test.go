@@ -33,7 +33,7 @@ func (l *life) annotate(name, value string) {
 func (l *life) hash() string {
 	l.t.Helper()
 	for _, e := range l.cluster().Status.Plan {
-		if _, after, ok := strings.Cut(e.Remedy, clusters.ApproveAnnotation+" to "); ok {
+		if _, after, ok := strings.Cut(e.Remedy, foundationdb.ApproveAnnotation+" to "); ok {
 			hash, _, _ := strings.Cut(after, " ")
 			return hash
 		}
@@ -46,23 +46,23 @@ func (l *life) hash() string {
 func TestHoldAndApprove(t *testing.T) {
 	l := begin(t, sim.Options{}, nil)
 	l.settle(30 * time.Minute)
-	l.annotate(clusters.HoldAnnotation, "AddProcessGroups")
+	l.annotate(foundationdb.HoldAnnotation, "AddProcessGroups")
 	l.edit(`{"spec":{"processCounts":{"storage":4}}}`)
 	l.lasts(5 * time.Minute)
 	l.has("storage", 3)
 	first := l.hash()
 
-	l.annotate(clusters.ApproveAnnotation, "0123456789abcdef")
+	l.annotate(foundationdb.ApproveAnnotation, "0123456789abcdef")
 	l.lasts(time.Minute)
 	l.has("storage", 3)
 	if l.hash() != first {
 		t.Error("the same plan has two hashes")
 	}
 
-	l.annotate(clusters.ApproveAnnotation, first)
+	l.annotate(foundationdb.ApproveAnnotation, first)
 	l.settle(time.Hour)
 	l.has("storage", 4)
-	if c := l.cluster(); c.Annotations[clusters.ApproveAnnotation] != "" {
+	if c := l.cluster(); c.Annotations[foundationdb.ApproveAnnotation] != "" {
 		t.Error("the approval is still there")
 	}
 
@@ -106,7 +106,7 @@ func TestTakeOver(t *testing.T) {
 		}
 	}
 
-	l.annotate(clusters.ApproveAnnotation, l.hash())
+	l.annotate(foundationdb.ApproveAnnotation, l.hash())
 	l.settle(6 * time.Hour)
 	if c := l.cluster(); c.Annotations[clusters.AdoptedAnnotation] == "" {
 		t.Error("the take-over is not recorded")

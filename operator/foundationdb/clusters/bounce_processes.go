@@ -56,6 +56,9 @@ func bounceProcesses(p *pass) decision {
 	if upgrade && p.usesLock() {
 		return acts(out, p.registering(r), locked(p.upgrading(r)))
 	}
+	if p.global() {
+		return acts(out, p.together(fdb.Restart, "restart the servers of", r.groups, killTogether))
+	}
 	return acts(out, locked(p.killing(r, upgrade)))
 }
 
@@ -136,7 +139,7 @@ func (p *pass) killing(r restart, upgrade bool) act {
 				return out
 			}
 			p.event("ServersRestart", "%s: their arguments or their version have changed", some(r.groups))
-			p.disturbed = true
+			p.disturb("restart")
 			result := p.run(ctx, fdb.Kill(r.addresses, upgrade))
 			if result.Outcome == fdb.Refused {
 				return outcome.Later(startAgain, reasonOf(result), "kill %d servers: %s", len(r.addresses), result)
@@ -144,6 +147,17 @@ func (p *pass) killing(r restart, upgrade bool) act {
 			return outcome.Done()
 		},
 	}
+}
+
+// killTogether restarts the servers of groups of all operators.
+func killTogether(ctx context.Context, p *pass, groups []string, _ map[string][]string) outcome.Outcome {
+	all := restart{groups: groups}
+	for _, process := range p.status.Cluster.Processes {
+		if process.Class != fdb.ClassTest && process.Address != (fdb.Address{}) && slices.Contains(groups, process.Locality[fdb.InstanceLocality]) {
+			all.addresses = append(all.addresses, process.Address)
+		}
+	}
+	return p.killing(all, false).Do(ctx, p)
 }
 
 // allUpgradable reports whether all servers can restart now: those of groups that are to go too, and as many of

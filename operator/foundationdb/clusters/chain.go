@@ -35,7 +35,7 @@ var cluster = chain.Chain[*pass]{
 	{Name: "UpdateDatabaseConfiguration", Decide: heard(updateDatabaseConfiguration)},
 	{Name: "ChooseRemovals", Decide: heard(chooseRemovals)},
 	{Name: "ExcludeProcesses", Decide: heard(excludeProcesses)},
-	{Name: "ChangeCoordinators", Decide: heard(changeCoordinators)},
+	{Name: "ChangeCoordinators", Decide: orMoved(heard(changeCoordinators))},
 	{Name: "BounceProcesses", Decide: heard(bounceProcesses)},
 	{Name: "CheckMaintenance", Decide: heard(checkMaintenance)},
 	{Name: "UpdatePods", Decide: heard(updatePods)},

@@ -48,7 +48,7 @@ func changeCoordinators(p *pass) decision {
 		Name: "change coordinators to", Targets: texts,
 		Assume: func(p *pass) { p.cluster.Status.NeedsNewCoordinators = false },
 		Do: func(ctx context.Context, p *pass) outcome.Outcome {
-			p.disturbed = true
+			p.disturb("change of coordinators")
 			result := p.run(ctx, fdb.Coordinators(chosen))
 			if result.Outcome == fdb.Refused {
 				return outcome.Later(startAgain, reasonOf(result), "coordinators %s: %s", some(texts), result)

@@ -9,6 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
+const reasonMaintenance = "MaintenanceWaits"
+
 // checkMaintenance ends the maintenance of a zone once its servers have restarted, and tidies the list
 // of groups that operators share.
 func checkMaintenance(p *pass) decision {
@@ -60,7 +62,7 @@ func (p *pass) tidyMaintenance(ctx context.Context, zone string) outcome.Outcome
 	case result.Outcome != fdb.Ok:
 		return outcome.Later(startAgain, reasonOf(result), "the maintenance list could not be read: %s", result)
 	case len(verdict.Waiting) > 0:
-		return outcome.Later(startAgain, "MaintenanceWaits", "%s have not restarted yet", some(verdict.Waiting))
+		return outcome.Later(startAgain, reasonMaintenance, "%s have not restarted yet", some(verdict.Waiting))
 	case zone == "":
 		p.cluster.Status.MaintenanceModeInfo.ProcessGroups = nil
 		return outcome.Done()
@@ -68,6 +70,7 @@ func (p *pass) tidyMaintenance(ctx context.Context, zone string) outcome.Outcome
 	if result := p.run(ctx, fdb.MaintenanceOff()); result.Outcome != fdb.Ok {
 		return outcome.Later(startAgain, reasonOf(result), "maintenance off: %s", result)
 	}
+	p.status.Cluster.MaintenanceZone = ""
 	p.cluster.Status.MaintenanceModeInfo.StartTimestamp, p.cluster.Status.MaintenanceModeInfo.ZoneID, p.cluster.Status.MaintenanceModeInfo.ProcessGroups = nil, "", nil
 	p.event("MaintenanceEnded", "zone %s", zone)
 	return outcome.Done()

@@ -65,19 +65,20 @@ func (p *pass) coordinators() []fdb.Address {
 	return c.Coordinators
 }
 
-// coordinates reports whether a group has a coordinator.
-func (p *pass) coordinates(g *v1beta2.ProcessGroupStatus) bool {
+// coordinate reports whether groups, which may be those of other operators, have a coordinator: by what their
+// servers report, and those of this cluster also by their addresses.
+func (p *pass) coordinate(ids []string) bool {
 	for _, c := range p.coordinators() {
-		if slices.Contains(g.Addresses, c.Host) {
-			return true
-		}
-		for _, process := range p.processes[g.ProcessGroupID] {
-			for _, a := range process.Addresses() {
-				if a.Host == c.Host && a.Port == c.Port {
-					return true
-				}
+		for _, process := range p.status.Cluster.Processes {
+			name := process.Locality[fdb.DNSNameLocality]
+			here := name != "" && strings.EqualFold(name, c.Host) ||
+				slices.ContainsFunc(process.Addresses(), func(a fdb.Address) bool { return a.Host == c.Host && a.Port == c.Port })
+			if here && slices.Contains(ids, process.Locality[fdb.InstanceLocality]) {
+				return true
 			}
-			if name := process.Locality[fdb.DNSNameLocality]; name != "" && strings.EqualFold(name, c.Host) {
+		}
+		for _, id := range ids {
+			if g := p.group(v1beta2.ProcessGroupID(id)); g != nil && slices.Contains(g.Addresses, c.Host) {
 				return true
 			}
 		}

@@ -39,7 +39,7 @@ func (p *pass) conclude(r chain.Report) {
 		p.readiness(), p.reconciliation(out), condition.Progressing(out),
 		p.truth(TypeAvailable, s.Health.Available, "DatabaseAvailable", fdb.DatabaseUnavailable),
 		p.truth(TypeFullReplication, s.Health.FullReplication, "FullyReplicated", "ReplicasMissing"),
-		p.upgradeBlocked(), p.degraded(), p.fieldsIgnored(),
+		p.upgradeBlocked(), p.degraded(), p.resizing(), p.fieldsIgnored(),
 		condition.New(TypePaused, metav1.ConditionFalse, "NotPaused", "the operator works on the cluster"),
 	} {
 		p.set(c)

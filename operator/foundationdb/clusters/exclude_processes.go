@@ -30,47 +30,87 @@ func excludeProcesses(p *pass) decision {
 	if v := p.open(fdb.GateExclude); !v.Open {
 		return closed(v, upgradeAgain)
 	}
-	leads := slices.ContainsFunc(chosen, p.coordinates)
+	if p.global() {
+		return p.excludeTogether(chosen, left, why)
+	}
+	ids := groupIDs(chosen)
+	leads := p.coordinate(ids)
 	if leads {
 		if v := p.open(fdb.GateCoordinators); !v.Open {
 			return closed(v, upgradeAgain)
 		}
 	}
-	var ids []v1beta2.ProcessGroupID
 	var targets []string
 	for _, g := range chosen {
-		ids = append(ids, g.ProcessGroupID)
 		targets = append(targets, p.exclusionTargets(g)...)
 	}
 	out := outcome.Done()
 	if left > 0 {
 		out = outcome.Later(replaceAgain, "ExclusionBudget", "%d more marked groups wait for their exclusion: %s", left, why)
 	}
-	assume := func(p *pass) {
-		for _, id := range ids {
-			for _, process := range p.processes[id] {
-				excluded := *process
-				excluded.Excluded = new(true)
-				*process = excluded
+	return acts(out, locked(act{
+		Name: "exclude", Targets: targets,
+		Assume: func(p *pass) { p.noteExcluded(ids, leads) },
+		Do:     func(ctx context.Context, p *pass) outcome.Outcome { return p.exclude(ctx, ids, targets, leads) },
+	}))
+}
+
+// exclude excludes groups, which may be those of other operators. Whether it was done the next status tells.
+func (p *pass) exclude(ctx context.Context, ids, targets []string, leads bool) outcome.Outcome {
+	if out := outcome.Fail(p.save(ctx)); out.IsFail() {
+		return out
+	}
+	if slices.ContainsFunc(ids, func(id string) bool { g, err := fdb.ParseGroupID(id); return err != nil || g.Class.Transaction() }) {
+		p.disturb("exclusion")
+	}
+	result := p.run(ctx, fdb.Exclude(targets, true))
+	if result.Outcome != fdb.Ok {
+		return outcome.Later(lockAgain, reasonOf(result), "exclude %s: %s", some(targets), result)
+	}
+	p.event("Excluded", "%s: marked for removal", some(targets))
+	p.noteExcluded(ids, leads)
+	return outcome.Done()
+}
+
+// noteExcluded has the servers of groups excluded in what was read.
+func (p *pass) noteExcluded(ids []string, leads bool) {
+	excluded := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		excluded[id] = true
+	}
+	for i := range p.status.Cluster.Processes {
+		if process := &p.status.Cluster.Processes[i]; excluded[process.Locality[fdb.InstanceLocality]] {
+			process.Excluded = new(true)
+		}
+	}
+	p.leaving = p.leaving || leads
+}
+
+// excludeTogether moves data and roles away from the marked groups of all operators that are ready.
+func (p *pass) excludeTogether(chosen []*v1beta2.ProcessGroupStatus, left int, why string) decision {
+	out := outcome.Done()
+	if left > 0 {
+		out = outcome.Later(replaceAgain, "ExclusionBudget", "%d more marked groups wait for their exclusion: %s", left, why)
+	}
+	return acts(out, p.together(fdb.Exclusion, "exclude", groupIDs(chosen), func(ctx context.Context, p *pass, groups []string, addresses map[string][]string) outcome.Outcome {
+		var targets []string
+		for _, id := range groups {
+			switch g := p.group(v1beta2.ProcessGroupID(id)); {
+			case g != nil:
+				targets = append(targets, p.exclusionTargets(g)...)
+			case foundationdb.UsesLocalities(p.cluster):
+				targets = append(targets, fdb.LocalityPrefix+fdb.InstanceLocality+":"+id)
+			default:
+				targets = append(targets, addresses[id]...)
 			}
 		}
-		p.leaving = p.leaving || leads
-	}
-	return acts(out, locked(act{
-		Name: "exclude", Targets: targets, Assume: assume,
-		Do: func(ctx context.Context, p *pass) outcome.Outcome {
-			if out := outcome.Fail(p.save(ctx)); out.IsFail() {
-				return out
+		leads := p.coordinate(groups)
+		if leads {
+			if v := p.open(fdb.GateCoordinators); !v.Open {
+				return closed(v, upgradeAgain).Outcome
 			}
-			p.disturbed = true
-			result := p.run(ctx, fdb.Exclude(targets, true))
-			if result.Outcome != fdb.Ok { // whether it was done the next status tells
-				return outcome.Later(lockAgain, reasonOf(result), "exclude %s: %s", some(targets), result)
-			}
-			p.event("Excluded", "%s: marked for removal", some(targets))
-			assume(p)
-			return outcome.Done()
-		},
+		}
+		return p.exclude(ctx, groups, targets, leads)
 	}))
 }
 

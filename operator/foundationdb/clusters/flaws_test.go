@@ -149,7 +149,7 @@ func TestFlaw18(t *testing.T) {
 		for _, pod := range l.pods() {
 			for _, a := range l.Cluster().ClusterFile(sim.ServerName(namespace, pod.Name, 1)).Coordinators {
 				if _, err := netip.ParseAddr(a.Host); err != nil {
-					l.t.Errorf("%s still has %s in its cluster file", pod.Name, a)
+					t.Errorf("%s still has %s in its cluster file", pod.Name, a)
 				}
 			}
 		}
@@ -191,7 +191,7 @@ func TestFlaw20(t *testing.T) {
 	}
 	l.Before(func(e sim.Effect) error {
 		if e.Verb == "Delete" && e.Name == pod {
-			l.t.Errorf("%s is deleted while nobody reports", pod)
+			t.Errorf("%s is deleted while nobody reports", pod)
 		}
 		return nil
 	})
@@ -208,7 +208,7 @@ func TestFlaw21(t *testing.T) {
 	l.settle(30 * time.Minute)
 	l.Before(func(e sim.Effect) error {
 		if e.Verb == "Run" {
-			l.t.Errorf("%s", e)
+			t.Errorf("%s", e)
 		}
 		return nil
 	})

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -28,7 +27,7 @@ import (
 //	kc2/events ── operator kc2 ─┼── one database
 //	kc3/events ── operator kc3 ─┘
 type fleet struct {
-	t testing.TB
+	t tester
 	*sim.World
 	units []*unit
 	trace []string
@@ -60,10 +59,11 @@ type unit struct {
 	last      outcome.Outcome
 	passes    int
 	stopped   bool // nobody looks after it
+	dies      bool // its passes may fail: then there is a new instance
 }
 
 // newFleet makes a world without objects. Acts need the lock, unless the rules are changed.
-func newFleet(t testing.TB, o sim.Options) *fleet {
+func newFleet(t tester, o sim.Options) *fleet {
 	t.Helper()
 	if o.Seed == 0 {
 		o.Seed = 1
@@ -136,7 +136,10 @@ func (u *unit) pass() outcome.Outcome {
 	if v := f.Cluster().Violations(); len(v) > 0 {
 		f.fail("invariant %s", v[0])
 	}
-	if u.last.IsFail() {
+	switch {
+	case u.last.IsFail() && u.dies:
+		u.restart()
+	case u.last.IsFail():
 		f.fail("%s: %v", u.owner, u.last.Err())
 	}
 	after := u.last.After()
@@ -187,7 +190,7 @@ func (f *fleet) settled() {
 		}
 	}
 	if n := f.Effects() - before; n != 0 {
-		f.fail("%d effects on a settled database: %s", n, tail(f.acts, min(n, 10)))
+		f.fail("%d effects on a settled database: %s", n, f.acts[len(f.acts)-min(n, 10):])
 	}
 	f.Cluster().JudgeSettled(mark)
 	if v := f.Cluster().Violations(); len(v) > 0 {
@@ -344,11 +347,14 @@ func (f *fleet) fail(format string, args ...any) {
 		rest, _ := json.MarshalIndent(status, "", " ")
 		fmt.Fprintf(&text, "plan: %s\nstatus: %s\n", plan, rest)
 	}
-	f.t.Fatalf("%s\ndatabase:\n%s", text.String(), strings.Join(tail(f.Cluster().Transcript(), 60), "\n"))
+	transcript := slices.DeleteFunc(slices.Clone(f.Cluster().Transcript()), func(line string) bool {
+		return strings.Contains(line, ": SaveStatus ") || strings.Contains(line, ": Patch ") || strings.HasSuffix(line, ": Transact")
+	})
+	f.t.Fatalf("%s\ndatabase:\n%s", text.String(), strings.Join(tail(transcript, 100), "\n"))
 }
 
 // example reads the objects of an example, as they are given to people.
-func example(t testing.TB, name string) []*v1beta2.FoundationDBCluster {
+func example(t tester, name string) []*v1beta2.FoundationDBCluster {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "foundationdb", name))
 	if err != nil {

@@ -29,16 +29,16 @@ func (p *pass) observeGroups() {
 			g.ExclusionTimestamp = nil
 		}
 		found := p.conditionsOf(g, m, hashes)
-		if zone != "" && g.FaultDomain == zone && classOf(g) == fdb.ClassStorage { // it is expected to be away
+		if zone != "" && g.FaultDomain == zone && classOf(g) == fdb.ClassStorage {
 			found = slices.DeleteFunc(found, func(t v1beta2.ProcessGroupConditionType) bool { return away[t] && !g.Has(t) })
 		}
 		p.setConditions(g, found)
 	}
 }
 
-// away are the conditions of a group whose zone is under maintenance that tell nothing new.
+// away are the conditions that a group under maintenance is expected to have: they do not count.
 var away = map[v1beta2.ProcessGroupConditionType]bool{
-	v1beta2.MissingProcesses: true, v1beta2.MissingPod: true, v1beta2.PodPending: true, v1beta2.PodFailing: true,
+	v1beta2.MissingProcesses: true, v1beta2.MissingPod: true, v1beta2.PodFailing: true, v1beta2.PodPending: true,
 	v1beta2.ResourcesTerminating: true, v1beta2.SidecarUnreachable: true,
 }
 

@@ -232,19 +232,19 @@ func (l *life) tidy() {
 		}
 	}
 	var left []string
-	stray := func(kind string, o port.Object) {
+	orphan := func(kind string, o port.Object) {
 		if id := o.GetLabels()[foundationdb.GroupLabel]; !groups[id] && (kind != "service" || o.GetName() != l.name) {
 			left = append(left, kind+" "+o.GetName())
 		}
 	}
 	for i := range pods.Items {
-		stray("pod", &pods.Items[i])
+		orphan("pod", &pods.Items[i])
 	}
 	for i := range claims.Items {
-		stray("claim", &claims.Items[i])
+		orphan("claim", &claims.Items[i])
 	}
 	for i := range services.Items {
-		stray("service", &services.Items[i])
+		orphan("service", &services.Items[i])
 	}
 	for _, excluded := range l.Cluster().Exclusions() {
 		left = append(left, "exclusion "+excluded)

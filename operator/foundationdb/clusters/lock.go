@@ -62,11 +62,13 @@ func (p *pass) take(ctx context.Context) outcome.Outcome {
 	case p.lock.Granted:
 		return outcome.Done()
 	}
-	out := p.lock.Outcome(lockAgain)
-	if out.IsFail() {
-		return outcome.Later(lockAgain, lock.Unreadable.Reason(), "%v", out.Err())
+	switch d := p.lock; {
+	case d.Err != nil:
+		return outcome.Later(lockAgain, lock.Unreadable.Reason(), "%v", d.Err)
+	case d.Record != nil && !d.Denied: // until when changes all the time
+		return outcome.Later(lockAgain, reasonLock, "%s holds the lock", d.Record.Owner)
 	}
-	return out
+	return p.lock.Outcome(lockAgain)
 }
 
 const reasonLock = "LockNotHeld"

@@ -13,7 +13,7 @@ import (
 )
 
 // kubernetesClusters are three objects that make one database, settled.
-func kubernetesClusters(t *testing.T, o sim.Options, change func(*v1beta2.FoundationDBCluster)) *fleet {
+func kubernetesClusters(t tester, o sim.Options, change func(*v1beta2.FoundationDBCluster)) *fleet {
 	t.Helper()
 	f := newFleet(t, o)
 	for n, c := range example(t, "kubernetes-clusters.yaml") {
@@ -95,9 +95,9 @@ func (u *unit) replace() {
 	u.f.fail("no storage group")
 }
 
-// TestDenyList: an owner that is denied while it holds the lock does nothing any more, another one goes on, and
-// once it is allowed again it ends what it has begun.
-func TestDenyList(t *testing.T) {
+// TestFlaw1: an owner that is denied while it holds the lock does nothing any more, also when the lock is free.
+// Another one goes on, and once the owner is allowed again it ends what it has begun.
+func TestFlaw1(t *testing.T) {
 	t.Parallel()
 	f := kubernetesClusters(t, shared(24, 3), nil)
 	kc1, kc2 := f.units[0], f.units[1]
@@ -108,6 +108,9 @@ func TestDenyList(t *testing.T) {
 	f.until("kc1 is denied", time.Minute, func() bool { return len(kc2.object().Status.Locks.LockDenyList) == 1 })
 	since := len(f.acts)
 	f.until("kc2 has replaced", time.Hour, func() bool { return kc2.last.IsDone() })
+	if held := f.held(); held.Record != nil {
+		f.fail("%s still has the lock", held.Record.Owner)
+	}
 	f.goOn(5 * time.Minute)
 	if acts := f.did("kc1", since, time.Time{}); len(acts) > 0 {
 		f.fail("a denied owner has acted: %s", acts)
@@ -124,8 +127,9 @@ func TestDenyList(t *testing.T) {
 	f.kept()
 }
 
-// TestLockOfAnInstanceThatIsGone: it ends by itself, and nothing is done before.
-func TestLockOfAnInstanceThatIsGone(t *testing.T) {
+// TestFlaw14: the lock of an instance that is gone ends by itself, nothing is done before, and who takes it over has
+// a start of its own.
+func TestFlaw14(t *testing.T) {
 	t.Parallel()
 	f := kubernetesClusters(t, shared(24, 3), nil)
 	kc1, kc2 := f.units[0], f.units[1]
@@ -138,6 +142,10 @@ func TestLockOfAnInstanceThatIsGone(t *testing.T) {
 	f.until("the lock has ended", time.Hour, func() bool { return !f.Now().Before(end) })
 	if acts := f.did("kc2", since, end); len(acts) > 0 {
 		f.fail("kc2 has acted while kc1 had the lock: %s", acts)
+	}
+	f.holds("kc2")
+	if start := f.held().Record.Start; start.Before(end) {
+		f.fail("the lock of kc2 began at %s, that of kc1 ended at %s", start, end)
 	}
 	f.until("kc2 has replaced", 30*time.Minute, func() bool { return kc2.last.IsDone() })
 	kc1.stopped = false

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb/port"
 )
 
@@ -25,10 +26,13 @@ type memory struct {
 	variables map[types.UID]variables
 	// present are the pods that have the binary of a version.
 	present map[types.UID]string
+	// told is what the other operators know of the groups that something is to be done with; nil: that is not known.
+	told map[fdb.Action][]string
 	// lockMayBeOurs: the lock was taken, or could have been.
 	lockMayBeOurs bool
 	known         known
-	removed       time.Time // when the last removal began
+	fixed         map[string]bool // storage classes whose volumes cannot grow
+	removed       time.Time       // when the last removal began
 }
 
 // variables are those of a pod, and the annotation that tells them.
@@ -49,7 +53,7 @@ func (o *Operator) remember(uid types.UID) *memory {
 	defer o.mu.Unlock()
 	m := o.memories[uid]
 	if m == nil {
-		m = &memory{written: map[types.UID]written{}, deleted: map[types.UID]time.Time{}, variables: map[types.UID]variables{}, present: map[types.UID]string{}}
+		m = &memory{written: map[types.UID]written{}, deleted: map[types.UID]time.Time{}, variables: map[types.UID]variables{}, present: map[types.UID]string{}, fixed: map[string]bool{}}
 		o.memories[uid] = m
 	}
 	return m

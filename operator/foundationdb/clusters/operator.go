@@ -2,10 +2,12 @@ package clusters
 
 import (
 	"cmp"
+	"context"
 	"math/rand/v2"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pawl-dev/pawl/fdb"
@@ -29,7 +31,11 @@ type Options struct {
 	KeepIncompatible bool
 	// AdoptAtOnce takes over clusters of other operators without asking.
 	AdoptAtOnce bool
-	Parallel    int // requests to sidecars at the same time: 16
+	// WriteClusterFile writes a connection string into the data folders of a pod that runs, unless they have it, and
+	// then ends its servers, which start again. It is used when a majority of the coordinators has other addresses;
+	// nil: that is left to people, and the plan gives the command.
+	WriteClusterFile func(ctx context.Context, pod *corev1.Pod, c fdb.Connection) error
+	Parallel         int // requests to sidecars at the same time: 16
 	// Links is told of each link that ran; nil: nobody.
 	Links func(cluster, link string, took time.Duration, result, reason string)
 }
@@ -74,10 +80,10 @@ type pass struct {
 	ids  map[v1beta2.ProcessGroupID]fdb.GroupID // of groups, read
 	// ours are the groups by id, into cluster.Status.ProcessGroups.
 	ours map[v1beta2.ProcessGroupID]*v1beta2.ProcessGroupStatus
+	// disturbed is what this pass has done that starts a recovery.
+	disturbed string
 	// leaving are coordinators that this pass has excluded.
-	leaving bool
-	// disturbed: an act of this pass may have caused a recovery, so that the facts do not tell of the database any more.
-	disturbed bool
+	leaving   bool
 	asDesired bool   // the status needs nothing
 	foreign   bool   // another operator has made the cluster, and its take-over is not approved
 	approved  bool   // a person has approved what this pass does

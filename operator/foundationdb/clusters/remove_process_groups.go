@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -17,23 +18,24 @@ import (
 
 const (
 	includeAgain   = time.Minute
+	reasonRemoved  = "RemovedRecently"
 	neverScheduled = time.Hour // after which a pod without an address was never in the database
 )
 
 // removeProcessGroups removes marked groups: first it is proved that nothing of the database is on them,
-// then pod, claim and service go, and at the end what excluded them is included again.
+// then pod, claim and service go, and at the end what excluded them is included again. While no process of our
+// data center reports, nothing is begun: only what was proved before, and has lost its pod, goes to its end, as
+// the last groups of a data center do.
 func removeProcessGroups(p *pass) decision {
-	if p.silent() {
+	if p.status == nil {
 		return decision{}
-	}
-	if p.disturbed {
-		return later(upgradeAgain, fdb.RecoveredRecently, "this pass has just disturbed the database")
 	}
 	var draining, going, gone []*v1beta2.ProcessGroupStatus
 	for i := range p.cluster.Status.ProcessGroups {
 		g := &p.cluster.Status.ProcessGroups[i]
 		m := p.member(g.ProcessGroupID)
 		switch {
+		case p.silent() && (g.ExclusionTimestamp == nil || m.pod != nil):
 		case !g.Marked() || isolated(m.pod) || foundationdb.Targets(p.cluster.Spec.Buggify.BlockRemoval, g.ProcessGroupID):
 		case !g.Excluded() && classOf(g) != fdb.ClassTest && !p.neverInDatabase(g):
 			draining = append(draining, g)
@@ -50,7 +52,9 @@ func removeProcessGroups(p *pass) decision {
 	var list []act
 	out := outcome.Done()
 	if len(draining) > 0 {
-		list = append(list, p.proving(draining))
+		if p.undisturbed().Open {
+			list = append(list, p.proving(draining))
+		}
 		out = outcome.Later(startAgain, "ExclusionInProgress", "%d groups are being drained", len(draining))
 	}
 	if batch, wait := p.removalBatch(going); len(batch) > 0 {
@@ -80,7 +84,7 @@ func removeProcessGroups(p *pass) decision {
 // there: an operator that was frozen has excluded what another one had removed.
 func (p *pass) leftExclusions() []string {
 	prefix := p.cluster.Spec.ProcessGroupIDPrefix
-	if foundationdb.UsesLocks(p.cluster.Spec) && prefix == "" {
+	if p.silent() || foundationdb.UsesLocks(p.cluster.Spec) && prefix == "" {
 		return nil // they may be those of another operator
 	}
 	var left []string
@@ -223,9 +227,9 @@ func (p *pass) removalBatch(going []*v1beta2.ProcessGroupStatus) ([]*v1beta2.Pro
 	}
 	wait := time.Duration(*p.cluster.Spec.AutomationOptions.WaitBetweenRemovalsSeconds) * time.Second
 	if left := foundationdb.RemovalWait(maxTime(last, p.memory.removed), p.now, wait); left > 0 {
-		return batch, later(left, "RemovedRecently", "the last removal began less than %s ago", wait)
+		return batch, later(left, reasonRemoved, "the last removal began less than %s ago", wait)
 	}
-	if v := fdb.FullFaultTolerance(p.status); !v.Open {
+	if v := p.tolerant(); !v.Open {
 		return batch, closed(v, removalAgain)
 	}
 	_, ids, err := foundationdb.RemovalBatch(waiting, p.cluster.Spec.AutomationOptions.RemovalMode)
@@ -318,6 +322,9 @@ func (p *pass) toInclude(g *v1beta2.ProcessGroupStatus) []string {
 	if g.ExclusionTimestamp == nil || g.ExclusionSkipped {
 		return targets
 	}
+	if live := p.status.Cluster.Configuration; p.global() && live != nil && live.ExcludedServers != nil {
+		return targets // another operator may have included it
+	}
 	for _, target := range p.exclusionTargets(g) {
 		if !slices.Contains(targets, target) {
 			targets = append(targets, target)
@@ -353,10 +360,46 @@ func (p *pass) including(gone []*v1beta2.ProcessGroupStatus) act {
 			return outcome.Fail(p.save(ctx))
 		},
 	}
-	if len(targets) > 0 {
-		return locked(a)
+	switch {
+	case len(targets) == 0: // others may have included them
+		return a
+	case p.global():
+		return p.together(fdb.Inclusion, a.Name, names(ids), func(ctx context.Context, p *pass, groups []string, addresses map[string][]string) outcome.Outcome {
+			for _, target := range p.exclusionsOf(groups, addresses) {
+				if !slices.Contains(targets, target) {
+					targets = append(targets, target)
+				}
+			}
+			return a.Do(ctx, p)
+		})
 	}
-	return a
+	return locked(a)
+}
+
+// exclusionsOf are the entries of the database's exclusions that stand for groups of any operator, as their lists
+// tell their addresses. An address that a process reports, or that is another group's, stays.
+func (p *pass) exclusionsOf(groups []string, addresses map[string][]string) []string {
+	var found []string
+	for _, e := range p.exclusions() {
+		if id, ok := cutLocality(e); ok {
+			if slices.Contains(groups, string(id)) {
+				found = append(found, e)
+			}
+			continue
+		}
+		host := e
+		if a, err := netip.ParseAddrPort(e); err == nil {
+			host = a.Addr().String()
+		}
+		host = strings.Trim(host, "[]")
+		for _, group := range groups {
+			if slices.Contains(addresses[group], host) && !p.shared(host, v1beta2.ProcessGroupID(group)) {
+				found = append(found, e)
+				break
+			}
+		}
+	}
+	return found
 }
 
 func idsOf(groups []*v1beta2.ProcessGroupStatus) []v1beta2.ProcessGroupID {

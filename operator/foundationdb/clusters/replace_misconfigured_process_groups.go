@@ -6,7 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// replaceMisconfigured marks groups whose pod or claim cannot be changed into what is wanted.
+// replaceMisconfigured marks groups whose pod or claim cannot be changed into what is wanted. A claim that
+// is only too small grows, zone by zone, where its class allows it.
 func replaceMisconfigured(p *pass) decision {
 	var wrong []v1beta2.ProcessGroupID
 	why := ""
@@ -27,6 +28,9 @@ func replaceMisconfigured(p *pass) decision {
 		reason, replace := p.pods.Misconfigured(id, m.pod, m.claim, foundationdb.MisconfiguredOptions{
 			SecurityContext: p.options.ReplaceOnSecurityContext,
 		})
+		if _, size, grown := p.pods.ClaimDiffers(m.claim, id); !replace && size != nil && p.fixedSize(m.claim) {
+			reason, replace = grown+", and its class does not let it grow", true
+		}
 		if replace {
 			wrong = append(wrong, g.ProcessGroupID)
 			if why == "" {
@@ -34,8 +38,16 @@ func replaceMisconfigured(p *pass) decision {
 			}
 		}
 	}
+	next, left := p.growths()
 	if len(wrong) == 0 {
-		return decision{}
+		if left == 0 {
+			return decision{}
+		}
+		out := outcome.Later(startAgain, "VolumesGrow", "%d volumes are smaller than they should be, or grow", left)
+		if len(next) == 0 {
+			return decision{Outcome: out}
+		}
+		return acts(out, growing(next))
 	}
 	if !p.cluster.Status.Configured { // the first coordinators are among them
 		return later(startAgain, "NotConfigured", "%d groups are replaced once there is a database", len(wrong))

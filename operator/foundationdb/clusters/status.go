@@ -232,7 +232,7 @@ func updateStatus(p *pass) decision {
 	if len(p.problems) > 0 {
 		return later(0, foundationdb.SpecInvalid.Reason(), "%s", p.refusal())
 	}
-	return decision{}
+	return acts(outcome.Done(), p.synchronising()...)
 }
 
 // concludeStatus is the last link.

@@ -2,7 +2,10 @@ package clusters_test
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -11,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/pawl-dev/pawl/fdb"
 	fdbsim "github.com/pawl-dev/pawl/fdb/sim"
@@ -24,22 +28,49 @@ func shared(nodes, zones int) sim.Options {
 }
 
 // TestThreeDataHallByNodeLabels: one object over the zones of a Kubernetes cluster; the launcher reads the hall
-// from the labels of its node.
+// from the labels of its node. It is our example, and the published sample where that is there.
 func TestThreeDataHallByNodeLabels(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, sim.Options{Nodes: 36, Zones: 3})
-	u := f.add(example(t, "three-data-hall.yaml")[0])
-	f.settle(time.Hour)
-	f.writes()
-	f.spread(fdb.DataHallLocality, 9, 3)
-	f.settled()
-	f.costs("grow", 0, time.Hour, func() { f.edit(`{"spec":{"databaseConfiguration":{"storage":12}}}`) })
-	u.has("storage", 12)
-	f.costs("knob", 1, time.Hour, func() {
-		f.edit(`{"spec":{"processes":{"general":{"customParameters":["knob_disable_posix_kernel_aio=1","locality_data_hall=$NODE_LABEL_TOPOLOGY_KUBERNETES_IO_ZONE","knob_max_trace_lines=1000000"]}}}}`)
-	})
-	f.spread(fdb.DataHallLocality, 9, 3)
-	f.kept()
+	for name, read := range map[string]func(*testing.T) *v1beta2.FoundationDBCluster{
+		"example": func(t *testing.T) *v1beta2.FoundationDBCluster {
+			t.Helper()
+			return example(t, "three-data-hall.yaml")[0]
+		},
+		"sample": published,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, sim.Options{Nodes: 36, Zones: 3})
+			u := f.add(read(t))
+			f.settle(time.Hour)
+			f.writes()
+			f.spread(fdb.DataHallLocality, 9, 3)
+			f.settled()
+			f.costs("grow", 0, time.Hour, func() { f.edit(`{"spec":{"databaseConfiguration":{"storage":12}}}`) })
+			u.has("storage", 12)
+			f.costs("knob", 1, time.Hour, func() {
+				f.edit(`{"spec":{"processes":{"general":{"customParameters":["locality_data_hall=$NODE_LABEL_TOPOLOGY_KUBERNETES_IO_ZONE","knob_max_trace_lines=1000000"]}}}}`)
+			})
+			f.upgraded("7.4.6", 1)
+			f.spread(fdb.DataHallLocality, 9, 3)
+			f.kept()
+		})
+	}
+}
+
+// published is the sample of three data halls as the published operator ships it.
+func published(t *testing.T) *v1beta2.FoundationDBCluster {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "shared", "data", "fdb-samples", "v2.33.0", "three_data_hall", "cluster.yaml"))
+	if err != nil {
+		t.Skip("the published samples are not there")
+	}
+	c := &v1beta2.FoundationDBCluster{}
+	if err := yaml.Unmarshal(text, c); err != nil {
+		t.Fatal(err)
+	}
+	c.Namespace = namespace
+	return c
 }
 
 // TestKubernetesClusters: one database over three Kubernetes clusters, each a fault domain.
@@ -53,35 +84,46 @@ func TestKubernetesClusters(t *testing.T) {
 		u.has("storage", 2)
 	}
 	f.costs("knob", 3, 2*time.Hour, func() { f.edit(knob) })
-	f.upgraded("7.4.6", 4)
+
+	kills := f.kills // an upgrade that one object does not know of has not begun
+	for _, u := range f.units[:2] {
+		u.edit(`{"spec":{"version":"7.4.6"}}`)
+	}
+	f.goOn(30 * time.Minute)
+	if last := f.units[0].last; f.kills != kills || last.Reason() != "UpgradeWaitsForOthers" && last.Reason() != "LockNotHeld" {
+		f.fail("%d kills, %s", f.kills-kills, last)
+	}
+	f.upgraded("7.4.6", len(f.units))
 	f.kept()
 }
 
 // knob is a merge patch that adds a knob for all servers.
 const knob = `{"spec":{"processes":{"general":{"customParameters":["knob_max_trace_lines=1000000"]}}}}`
 
-// upgraded checks that an incompatible upgrade of all objects restarts the database once: with one kill, and one
-// recovery between two client acknowledgements. The pods are made anew afterwards, zone by zone.
-func (f *fleet) upgraded(version string, recoveries int) {
+// upgraded checks that an incompatible upgrade of all objects restarts the database once: with one kill, and exactly
+// one recovery. Afterwards pods are made anew, and each object, or all together, replaces its servers of the
+// transaction system at once: at most so many more recoveries, since some of them may have no role then.
+func (f *fleet) upgraded(version string, more int) {
 	f.t.Helper()
 	kills, before := f.kills, f.Cluster().CausedRecoveries()
-	f.costs("upgrade", recoveries, 12*time.Hour, func() {
-		f.edit(`{"spec":{"version":"` + version + `"}}`)
-		for until := f.Now().Add(2 * time.Hour); f.kills == kills; f.step() {
-			if f.Now().After(until) {
-				f.fail("no restart")
-			}
+	f.edit(`{"spec":{"version":"` + version + `"}}`)
+	f.until("the restart", 2*time.Hour, func() bool { return f.kills > kills })
+	f.goOn(time.Minute)
+	if n := f.Cluster().CausedRecoveries() - before; n != 1 {
+		f.fail("%d recoveries at the restart", n)
+	}
+	for _, p := range f.units[0].status().Cluster.Processes {
+		if p.Version != version {
+			f.fail("%s runs %s after the restart", p.Locality[fdb.InstanceLocality], p.Version)
 		}
-		f.goOn(time.Minute)
-		if n := f.Cluster().CausedRecoveries() - before; n != 1 {
-			f.fail("%d recoveries at the restart", n)
-		}
-		for _, p := range f.units[0].status().Cluster.Processes {
-			if p.Version != version {
-				f.fail("%s runs %s after the restart", p.Locality[fdb.InstanceLocality], p.Version)
-			}
-		}
-	})
+	}
+	f.settle(12 * time.Hour)
+	n := f.Cluster().CausedRecoveries() - before - 1
+	f.t.Logf("upgrade: 1 recovery, and %d afterwards", n)
+	if n > more {
+		f.fail("%d recoveries after the restart, at most %d", n, more)
+	}
+	f.settled()
 	if f.kills != kills+1 {
 		f.fail("%d kills", f.kills-kills)
 	}
@@ -143,7 +185,7 @@ func TestThreeDataHallsAsObjects(t *testing.T) {
 			f.ReturnNode(node)
 		}
 	})
-	f.upgraded("7.4.6", 4)
+	f.upgraded("7.4.6", len(f.units))
 	f.spread(fdb.DataHallLocality, 9, 3)
 	f.kept()
 }
@@ -161,7 +203,7 @@ func (f *fleet) nodesOf(u *unit) []string {
 
 // regions are the objects of a database over two regions, made from the example: main data centers dc1 and dc3,
 // satellites dc2 and dc4, each on nodes of its own.
-func regions(t testing.TB) []*v1beta2.FoundationDBCluster {
+func regions(t tester) []*v1beta2.FoundationDBCluster {
 	t.Helper()
 	first := example(t, "regions.yaml")[0]
 	first.Spec.StorageServersPerPod = 1
@@ -221,7 +263,7 @@ func TestRegions(t *testing.T) {
 			f.units[n].has(class, count)
 		}
 	}
-	dc1, dc2, dc3, dc4 := f.units[0], f.units[1], f.units[2], f.units[3]
+	dc1, dc3 := f.units[0], f.units[2]
 	f.costs("grow", 0, 4*time.Hour, func() { f.edit(`{"spec":{"databaseConfiguration":{"storage":7}}}`) })
 	dc3.has("storage", 7)
 	f.costs("knob", 3, 4*time.Hour, func() { f.edit(knob) })
@@ -236,14 +278,42 @@ func TestRegions(t *testing.T) {
 	if primary := dc1.status().Cluster.ActivePrimaryDC; primary != "dc3" {
 		f.fail("the primary is %s", primary)
 	}
-	f.upgraded("7.4.6", 4)
+	f.upgraded("7.4.6", len(f.units))
 
-	mark = len(f.configures)
-	f.costs("shrink", 3, 12*time.Hour, func() {
+	f.spread(fdb.DatacenterLocality, 9, 3)
+	f.kept()
+}
+
+// TestRegionsShrink: of two regions the former primary is given up, and its objects are deleted at the end.
+func TestRegionsShrink(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, shared(48, 4))
+	objects := regions(t)
+	both := objects[0].Spec.DatabaseConfiguration.DeepCopy()
+	both.Regions[0].Datacenters[0].Priority, both.Regions[1].Datacenters[0].Priority = 0, 1
+	for n, c := range objects {
+		if n == 0 {
+			first := &c.Spec.DatabaseConfiguration
+			first.UsableRegions = 1
+			first.Regions = []v1beta2.Region{{Datacenters: []v1beta2.Datacenter{{ID: "dc1", Priority: 1}}}}
+			f.add(c)
+			f.settle(time.Hour)
+			f.writes()
+			continue
+		}
+		c.Spec.DatabaseConfiguration = *both
+		f.join(c)
+	}
+	dc1, dc2, dc3, dc4 := f.units[0], f.units[1], f.units[2], f.units[3]
+	f.costs("two regions and fail over", 4, 4*time.Hour, func() { dc1.edit(configuration(both)) })
+	f.stages(1, "1 dc1:1 dc3:-1", "2 dc1:1 dc3:-1", "2 dc1:0 dc3:1")
+	mark := len(f.configures)
+	f.costs("shrink", 5, 12*time.Hour, func() {
 		one := both.DeepCopy()
 		one.UsableRegions, one.Regions = 1, one.Regions[1:]
 		one.Regions[0].Datacenters = one.Regions[0].Datacenters[:2]
 		f.edit(configuration(one))
+		f.edit(`{"spec":{"lockOptions":{"disableLocks":false}}}`) // with one region there would be none by default
 		for _, u := range []*unit{dc1, dc2} {
 			u.edit(`{"spec":{"processCounts":{"storage":-1,"log":-1,"stateless":-1}}}`)
 		}
@@ -251,9 +321,17 @@ func TestRegions(t *testing.T) {
 	f.stages(mark, "2 dc3:1 dc1:-1", "1 dc3:1 dc1:-1", "1 dc3:1")
 	dc1.has("storage", 0)
 	dc2.has("log", 0)
-	dc3.has("storage", 7)
+	dc3.has("storage", 5)
 	dc4.has("log", 4)
 	f.spread(fdb.DatacenterLocality, 5, 5)
+	f.units = []*unit{dc3, dc4}
+	for _, u := range []*unit{dc1, dc2} {
+		if err := f.As("").Objects.Delete(context.Background(), u.object()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.settle(time.Hour)
+	f.settled()
 	f.kept()
 }
 

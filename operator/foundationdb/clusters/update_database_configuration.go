@@ -74,7 +74,7 @@ func (p *pass) configuring(c fdb.Configuration, create bool) act {
 			if err != nil {
 				return outcome.Later(startAgain, fdb.DatabaseSilent, "%v", err)
 			}
-			p.disturbed = true
+			p.disturb(name)
 			answer := p.database.Run(ctx, at, fdb.Configure(c, create))
 			if answer.Outcome != fdb.Ok && !(create && answer.Reason == fdb.DatabaseExists) {
 				return outcome.Later(lockAgain, reasonOf(answer.Result), "%s %s: %s", name, c.Text(), answer.Result)

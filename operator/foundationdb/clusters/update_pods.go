@@ -36,9 +36,6 @@ func updatePods(p *pass) decision {
 	if p.converts() || p.desired != p.cluster.Spec.Version {
 		return later(upgradeAgain, "UpgradeOrConversion", "%d pods are made anew after the upgrade or the TLS conversion", len(outdated))
 	}
-	if p.disturbed {
-		return later(startAgain, fdb.RecoveredRecently, "this pass has just disturbed the database")
-	}
 	if d, ok := p.podsSettled(); !ok {
 		return d
 	}
@@ -54,7 +51,10 @@ func updatePods(p *pass) decision {
 			return later(startAgain, "ZonesUnavailable", "pods of %d zones are not available: %s", len(zones), some(zones))
 		}
 	}
-	if v := fdb.FullFaultTolerance(p.status); !v.Open {
+	if other := p.status.Cluster.MaintenanceZone; other != "" && other != zone && *p.cluster.Spec.AutomationOptions.MaintenanceModeOptions.UseMaintenanceModeChecker {
+		return later(startAgain, reasonMaintenance, "zone %s is under maintenance", other)
+	}
+	if v := p.tolerant(); !v.Open {
 		return closed(v, startAgain)
 	}
 	if slices.ContainsFunc(ids, p.transacts) { // its loss is a recovery: no sooner after the last one than a configuration
@@ -65,10 +65,16 @@ func updatePods(p *pass) decision {
 	return acts(outcome.Wait(startAgain, "PodsUpdate", "%d of %d pods are made anew in zone %s", len(ids), len(outdated), zone), p.updating(zone, ids))
 }
 
-// transacts reports whether a group is of the transaction system.
+// transacts reports whether a group is of the transaction system, by its class or by a role: without stateless groups
+// those of storage take such roles too.
 func (p *pass) transacts(id string) bool {
 	g := p.group(v1beta2.ProcessGroupID(id))
-	return g != nil && classOf(g).Transaction()
+	if g == nil || classOf(g).Transaction() {
+		return g != nil
+	}
+	return slices.ContainsFunc(p.processes[g.ProcessGroupID], func(process *fdb.Process) bool {
+		return slices.ContainsFunc(process.Roles, func(r fdb.Role) bool { return r.Role != "storage" && r.Role != "coordinator" })
+	})
 }
 
 // updating is the act of deleting the pods of a zone.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"reflect"
 	"sort"
@@ -135,9 +134,6 @@ func (o *Objects) Create(ctx context.Context, object port.Object) error {
 	made := object.DeepCopyObject().(client.Object)
 	made.SetResourceVersion("")
 	made.SetUID("")
-	if status := statusOf(made); status.IsValid() { // the API server ignores it, and would not say so
-		status.SetZero()
-	}
 	if err := o.client.Create(ctx, made); err != nil {
 		return err
 	}
@@ -159,7 +155,7 @@ func (o *Objects) Patch(ctx context.Context, object port.Object, patch []byte) e
 func (o *Objects) Delete(ctx context.Context, object port.Object) error {
 	uid := object.GetUID()
 	if uid == "" {
-		return controller.Refused.Errorf("%T %s was never read: it has no UID", object, client.ObjectKeyFromObject(object))
+		return controller.Refused.Errorf("%s was never read: it has no UID", nameOf(object))
 	}
 	err := o.client.Delete(ctx, named(object), client.Preconditions{UID: &uid})
 	if errors.Is(err, fault.WriteConflict) { // its UID, or something else?
@@ -186,7 +182,7 @@ func (o *Objects) SaveStatus(ctx context.Context, object port.Object) error {
 	if err != nil {
 		return err
 	}
-	draft, err := controller.NewDraft(exactClient{o.client}, base)
+	draft, err := controller.NewDraft(o.client, base)
 	if err != nil {
 		return err
 	}
@@ -219,7 +215,7 @@ func (o *Objects) base(ctx context.Context, object port.Object) (client.Object, 
 		return nil, err
 	}
 	if !same(known) {
-		return nil, fault.WriteConflict.Errorf("%T %s is in version %s, and its status is of version %q", object, client.ObjectKeyFromObject(object), known.GetResourceVersion(), object.GetResourceVersion())
+		return nil, fault.WriteConflict.Errorf("%s is in version %s, and its status is of version %q", nameOf(object), known.GetResourceVersion(), object.GetResourceVersion())
 	}
 	return known, nil
 }
@@ -230,7 +226,7 @@ func (o *Objects) Tell(about port.Object, event port.Event) {
 	if event.Warning {
 		level, tell = slog.LevelWarn, o.events.Warn
 	}
-	o.log.Log(context.Background(), level, event.Message, "reason", event.Reason, "object", fmt.Sprintf("%T %s", about, client.ObjectKeyFromObject(about)))
+	o.log.Log(context.Background(), level, event.Message, "reason", event.Reason, "object", nameOf(about))
 	tell(about, event.Reason, "%s", event.Message)
 }
 
@@ -264,31 +260,17 @@ func named(object client.Object) client.Object {
 	return empty
 }
 
+// nameOf is how logs and errors call an object: FoundationDBCluster n/blue.
+func nameOf(object client.Object) string {
+	return reflect.TypeOf(object).Elem().Name() + " " + client.ObjectKeyFromObject(object).String()
+}
+
 // fill replaces the content of an object or a list by that of another one of its type.
 func fill(object, from runtime.Object) {
 	reflect.ValueOf(object).Elem().Set(reflect.ValueOf(from).Elem())
 }
 
-// statusOf returns the field Status. It is invalid if there is none.
+// statusOf returns the field Status of one of our kinds.
 func statusOf(object client.Object) reflect.Value {
 	return reflect.ValueOf(object).Elem().FieldByName("Status")
-}
-
-// exactClient patches a status and fills the object with what was stored, and nothing else: a decoder leaves fields
-// as they are that the answer does not have, such as those that the schema of another operator drops.
-type exactClient struct{ client.Client }
-
-// Status implements client.StatusClient.
-func (c exactClient) Status() client.SubResourceWriter { return exactStatus{c.Client.Status()} }
-
-type exactStatus struct{ client.SubResourceWriter }
-
-// Patch implements client.SubResourceWriter.
-func (s exactStatus) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-	stored := named(obj)
-	if err := s.SubResourceWriter.Patch(ctx, stored, patch, opts...); err != nil {
-		return err
-	}
-	fill(obj, stored)
-	return nil
 }

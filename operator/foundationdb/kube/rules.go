@@ -35,6 +35,11 @@ func Rules() []rbacv1.PolicyRule {
 	}
 }
 
+// ShellRules are the rights for repairing coordinators that have moved (--fdb-fix-coordinator-ips).
+func ShellRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods/exec"}, Verbs: []string{"get"}}}
+}
+
 // NodeRules are the rights for clusters that look at taints. They are cluster-wide.
 func NodeRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}}}

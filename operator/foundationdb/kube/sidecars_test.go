@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,7 +32,8 @@ import (
 type sidecar struct {
 	files  map[string]string
 	values map[string]any
-	old    bool // as before 7.1.4: no is_present
+	mapped map[string]string // what copy_files will copy
+	old    bool              // as before 7.1.4: no is_present
 	posted []string
 }
 
@@ -55,6 +58,7 @@ func (s *sidecar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodPost && (r.URL.Path == "/copy_files" || r.URL.Path == "/copy_monitor_conf"):
 		s.posted = append(s.posted, r.URL.Path)
+		maps.Copy(s.files, s.mapped)
 		answer(200, "OK", "OK\n")
 	case r.Method == http.MethodPost:
 		notFound("Path not found")
@@ -89,17 +93,24 @@ func podWith(ip string, arguments ...string) *corev1.Pod {
 }
 
 // serve lets all pods be this server, and returns the addresses that were dialled.
-func serve(t *testing.T, s *Sidecars, handler http.Handler) (server *httptest.Server, dialled *[]string) {
+func serve(t *testing.T, s *Sidecars, handler http.Handler) (server *httptest.Server, dialled func() []string) {
 	t.Helper()
 	server = httptest.NewUnstartedServer(handler)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	t.Cleanup(server.Close)
-	dialled = &[]string{}
+	var mu sync.Mutex
+	var all []string
 	s.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		*dialled = append(*dialled, address)
+		mu.Lock()
+		all = append(all, address)
+		mu.Unlock()
 		return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
 	}
-	return server, dialled
+	return server, func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return all
+	}
 }
 
 func TestSidecarAnswers(t *testing.T) {
@@ -133,7 +144,7 @@ func TestSidecarAnswers(t *testing.T) {
 	if err := s.Copy(t.Context(), pod); err != nil || !reflect.DeepEqual(fake.posted, []string{"/copy_files", "/copy_monitor_conf"}) {
 		t.Errorf("copied by %v, %v", fake.posted, err)
 	}
-	for _, address := range *dialled {
+	for _, address := range dialled() {
 		if address != "10.0.0.1:8080" {
 			t.Errorf("dialled %s", address)
 		}
@@ -256,13 +267,13 @@ func TestSidecarAddress(t *testing.T) {
 			server.Start()
 			_, err := s.Substitutions(t.Context(), c.pod)
 			if c.want == "" {
-				if fault.Of(err) != SidecarUnreachable || len(*dialled) > 0 {
-					t.Errorf("dialled %v: %v", *dialled, err)
+				if fault.Of(err) != SidecarUnreachable || len(dialled()) > 0 {
+					t.Errorf("dialled %v: %v", dialled(), err)
 				}
 				return
 			}
-			if err != nil || !reflect.DeepEqual(*dialled, []string{c.want}) {
-				t.Errorf("dialled %v: %v", *dialled, err)
+			if err != nil || !reflect.DeepEqual(dialled(), []string{c.want}) {
+				t.Errorf("dialled %v: %v", dialled(), err)
 			}
 		})
 	}

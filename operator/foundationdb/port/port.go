@@ -5,7 +5,7 @@
 //	backups  ─┼── port ◄───────┼─ tool   fdbcli, fdbbackup, fdbrestore
 //	restores ─┘                └─ sim    all three in memory
 //
-// Package porttest is the exam that each implementation passes.
+// Package porttest is the conformance suite that each implementation passes.
 package port
 
 import (

@@ -34,7 +34,7 @@ func (w *World) claim(p *corev1.Pod, uses bool) {
 		}
 		if delete(w.claimants[c], p.UID); len(w.claimants[c]) == 0 {
 			delete(w.claimants, c)
-			w.tendClaim(c)
+			w.reconcileClaim(c)
 		}
 	}
 }
@@ -52,9 +52,9 @@ func (w *World) missingClaim(p *corev1.Pod) string {
 	return ""
 }
 
-// tendClaim binds a claim that a pod with a node wants, grows its volume, and lets go of one that is deleted and
+// reconcileClaim binds a claim that a pod with a node wants, grows its volume, and lets go of one that is deleted and
 // not used.
-func (w *World) tendClaim(n name) {
+func (w *World) reconcileClaim(n name) {
 	c := get[*corev1.PersistentVolumeClaim](w.store, n)
 	if c == nil {
 		return

@@ -15,27 +15,27 @@ import (
 
 const templateLabel = "pod-template-hash"
 
-// tendLater has a deployment looked at that was made or changed.
-func (w *World) tendLater(o port.Object) {
+// deploymentChanged has a deployment looked at that was made or changed.
+func (w *World) deploymentChanged(o port.Object) {
 	if d, ok := o.(*appsv1.Deployment); ok {
 		n := nameOf(d)
-		w.after(w.options.Times.Collect, func() { w.tendDeployment(n) })
+		w.after(w.options.Times.Collect, func() { w.reconcileDeployment(n) })
 	}
 }
 
-// tendOwners has the deployment of a pod looked at.
-func (w *World) tendOwners(p *corev1.Pod) {
+// podOfDeploymentChanged has the deployment of a pod looked at.
+func (w *World) podOfDeploymentChanged(p *corev1.Pod) {
 	for _, r := range p.OwnerReferences {
 		if r.Kind == "Deployment" {
 			n := name{p.Namespace, r.Name}
-			w.after(w.options.Times.Collect, func() { w.tendDeployment(n) })
+			w.after(w.options.Times.Collect, func() { w.reconcileDeployment(n) })
 		}
 	}
 }
 
-// tendDeployment makes and deletes pods of a deployment: those of an older template go one by one, once those of
+// reconcileDeployment makes and deletes pods of a deployment: those of an older template go one by one, once those of
 // the new one are ready.
-func (w *World) tendDeployment(n name) {
+func (w *World) reconcileDeployment(n name) {
 	d := get[*appsv1.Deployment](w.store, n)
 	if d == nil || d.DeletionTimestamp != nil {
 		return

@@ -77,6 +77,6 @@ func (w *World) hit(kind FaultKind, verb, object, called string) *Fault {
 // resume has what a fault held back go on.
 func (w *World) resume() {
 	for _, n := range slices.Clone(w.store.tables["PersistentVolumeClaim"].names) {
-		w.tendClaim(n)
+		w.reconcileClaim(n)
 	}
 }

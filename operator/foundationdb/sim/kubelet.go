@@ -62,7 +62,7 @@ func (w *World) changed(before, after port.Object) {
 		if before == nil {
 			w.after(0, w.reschedule)
 		}
-		w.tendClaim(nameOf(after))
+		w.reconcileClaim(nameOf(after))
 	case *corev1.ConfigMap:
 		for _, p := range sorted(w.mounters[nameOf(after)]) {
 			p.syncIn(w.around(w.options.Times.Sync))
@@ -74,7 +74,7 @@ func (w *World) changed(before, after port.Object) {
 			w.after(0, w.reschedule)
 		}
 	default:
-		w.tendLater(after)
+		w.deploymentChanged(after)
 	}
 }
 
@@ -110,7 +110,7 @@ func (w *World) podChanged(before, after *corev1.Pod) {
 		p.nudge(before.Annotations, after.Annotations)
 	}
 	if ready(before) != ready(after) {
-		w.tendOwners(after)
+		w.podOfDeploymentChanged(after)
 	}
 }
 
@@ -121,7 +121,7 @@ func (w *World) removed(o port.Object, owner string) {
 		if p := w.pods[o.UID]; p != nil {
 			w.database.By(owner, func() { p.gone(o) })
 		}
-		w.tendOwners(o)
+		w.podOfDeploymentChanged(o)
 	case *corev1.PersistentVolumeClaim:
 		w.database.By(owner, func() {
 			w.database.Note("claim %s is gone", nameOf(o))
@@ -161,7 +161,7 @@ func (w *World) boot(p *pod) {
 	}
 	for _, claim := range claimsOf(o) {
 		if c := get[*corev1.PersistentVolumeClaim](w.store, claim); c == nil || c.Status.Phase != corev1.ClaimBound {
-			w.tendClaim(claim)
+			w.reconcileClaim(claim)
 			again(5 * time.Second)
 			return
 		}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -176,4 +177,20 @@ func (p *pod) clusterFile(main *corev1.Container, volume types.UID, folder, seed
 	}
 	text, _ := p.read(main, seed)
 	return fdb.ParseConnection(text)
+}
+
+// WriteClusterFile writes the cluster file in the data folders of a pod, as somebody with a shell in it does, and ends
+// its servers, unless they have it.
+func (w *World) WriteClusterFile(namespace, pod string, c fdb.Connection) error {
+	p := w.pod(namespace, pod)
+	if p == nil || p.ended || p.lost() {
+		return fmt.Errorf("pod %s/%s does not run", namespace, pod)
+	}
+	for _, n := range slices.Sorted(maps.Keys(p.servers)) {
+		if s := p.servers[n]; w.database.ClusterFile(s.folder).String() != c.String() {
+			w.database.WriteClusterFile(s.folder, c)
+			w.database.Crash(s.name)
+		}
+	}
+	return nil
 }

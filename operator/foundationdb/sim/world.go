@@ -37,7 +37,7 @@ import (
 // Operator is the instance of the operator whose ports World has itself.
 const Operator = "operator"
 
-// Options say how large a world is and how long things take in it. Zero fields have the default that stands beside
+// Options say how large a world is and how long its parts take. Zero fields have the default that stands beside
 // them.
 type Options struct {
 	Seed     uint64
@@ -49,7 +49,7 @@ type Options struct {
 	Times    Times
 }
 
-// Times are how long things of Kubernetes take. Those with a random part take up to half as long again.
+// Times are how long the parts of Kubernetes take. Those with a random part take up to half as long again.
 type Times struct {
 	Schedule time.Duration // from the creation of a pod to its node, random: 1 s
 	Bind     time.Duration // of a claim, from the moment a pod with a node wants it: 1 s

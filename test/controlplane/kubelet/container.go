@@ -25,12 +25,14 @@ type container struct {
 	policy  corev1.ContainerRestartPolicy
 	sidecar bool
 
-	status corev1.ContainerStatus
-	now    *process
+	status  corev1.ContainerStatus
+	image   string        // that the pod asks for now; the worker's mutex guards it
+	changed chan struct{} // it asks for another one than the running process has
+	now     *process
 }
 
 func newContainer(w *worker, spec *corev1.Container, init bool) *container {
-	c := &container{w: w, spec: spec, policy: corev1.ContainerRestartPolicy(w.pod.Spec.RestartPolicy)}
+	c := &container{w: w, spec: spec, policy: corev1.ContainerRestartPolicy(w.pod.Spec.RestartPolicy), image: spec.Image, changed: make(chan struct{}, 1)}
 	if init {
 		c.policy = corev1.ContainerRestartPolicyOnFailure
 		if w.pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
@@ -59,10 +61,12 @@ func (c *container) supervise(run context.Context) int32 {
 		}
 		wait := time.Second
 		if started {
-			if c.policy == corev1.ContainerRestartPolicyNever || c.policy == corev1.ContainerRestartPolicyOnFailure && code == 0 {
+			changed := c.outdated()
+			if !changed && (c.policy == corev1.ContainerRestartPolicyNever || c.policy == corev1.ContainerRestartPolicyOnFailure && code == 0) {
 				return code
 			}
 			switch wait = 0; {
+			case changed: // that is no crash
 			case time.Since(began) > time.Minute:
 				pause = c.w.k.o.Backoff
 			case again:
@@ -85,7 +89,8 @@ func (c *container) supervise(run context.Context) int32 {
 
 // runOnce starts the container and waits for its end.
 func (c *container) runOnce(run context.Context) (code int32, started bool) {
-	p, err := c.start(run)
+	image := c.wanted()
+	p, err := c.start(run, image)
 	if err != nil {
 		why := "CreateContainerError"
 		if refused, ok := errors.AsType[*refusal](err); ok {
@@ -98,7 +103,7 @@ func (c *container) runOnce(run context.Context) (code int32, started bool) {
 	c.set(func(s *corev1.ContainerStatus) {
 		no := false
 		s.Ready, s.Started = false, &no
-		s.ImageID = "local://" + c.spec.Image
+		s.Image, s.ImageID = image, "local://"+image
 		s.ContainerID = fmt.Sprintf("local://%d", p.cmd.Process.Pid)
 		s.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: begun}}
 		c.now = p
@@ -112,6 +117,9 @@ func (c *container) runOnce(run context.Context) (code int32, started bool) {
 	select {
 	case <-p.exited:
 	case <-run.Done():
+		unwatch()
+		c.stop(p, c.w.grace())
+	case <-c.changed:
 		unwatch()
 		c.stop(p, c.w.grace())
 	case <-c.w.ctx.Done():
@@ -131,6 +139,36 @@ func (c *container) runOnce(run context.Context) (code int32, started bool) {
 		c.now = nil
 	})
 	return end.ExitCode, true
+}
+
+// change notes the image that the pod asks for; the worker's mutex is held. A running container is restarted with it, as a kubelet does.
+func (c *container) change(image string) {
+	if c.image == image {
+		return
+	}
+	c.image = image
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
+// wanted returns the image that the pod asks for; from now on only another one is a change.
+func (c *container) wanted() string {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	select {
+	case <-c.changed:
+	default:
+	}
+	return c.image
+}
+
+// outdated reports whether the pod asks for another image than the last process had.
+func (c *container) outdated() bool {
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	return c.status.Image != c.image
 }
 
 // stop ends a container within its grace period: the preStop hook, then SIGTERM.
@@ -202,11 +240,11 @@ func (r *refusal) Error() string { return r.err.Error() }
 func (r *refusal) Unwrap() error { return r.err }
 
 // start creates the container's root and starts its process there.
-func (c *container) start(ctx context.Context) (*process, error) {
+func (c *container) start(ctx context.Context, reference string) (*process, error) {
 	k, pod := c.w.k, c.w.self()
-	image, ok := pull(k.o.Images, c.spec.Image)
+	image, ok := pull(k.o.Images, reference)
 	if !ok {
-		return nil, &refusal{"ErrImagePull", fmt.Errorf("the fake kubelet does not know the image %q (Options.Images)", c.spec.Image)}
+		return nil, &refusal{"ErrImagePull", fmt.Errorf("the fake kubelet does not know the image %q (Options.Images)", reference)}
 	}
 	s, vars, err := c.prepare(ctx, pod, image)
 	if err != nil {

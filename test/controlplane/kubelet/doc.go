@@ -86,7 +86,8 @@
 // In the mode Process:
 //
 //   - Processes with the environment, volumes, users, probes, hooks, init containers,
-//     sidecars, restarts and grace periods of the pod's spec, as above.
+//     sidecars, restarts and grace periods of the pod's spec, as above. A container whose
+//     image is changed is restarted with it.
 //   - Files of ConfigMaps and Secrets that change late (Options.FileDelay,
 //     SetFileDelay), and tokens of service accounts from the API server, which are replaced
 //     at Options.TokenAge.

@@ -254,6 +254,12 @@ func (w *worker) update(pod *corev1.Pod) {
 	w.pod = pod
 	ending := pod.DeletionTimestamp != nil && !w.ending
 	w.ending = w.ending || ending
+	for i, c := range w.init {
+		c.change(pod.Spec.InitContainers[i].Image)
+	}
+	for i, c := range w.main {
+		c.change(pod.Spec.Containers[i].Image)
+	}
 	w.mu.Unlock()
 	if ending {
 		w.end()

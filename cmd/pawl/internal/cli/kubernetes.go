@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/foundationdb/report"
 	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
 )
 
@@ -139,7 +140,7 @@ func targets(cmd *cobra.Command) (usesBackend bool, why string) {
 		return true, ""
 	}
 	switch top.GroupID {
-	case "runs", "look", "objects", "rollouts":
+	case "runs", "look", "objects", "rollouts", "fdb":
 		return true, ""
 	case "files":
 		return top.Name() == "plan" || top.Name() == "diff", ""
@@ -158,10 +159,10 @@ func targets(cmd *cobra.Command) (usesBackend bool, why string) {
 }
 
 // onlyOnKubernetes reports a verb whose objects are in a cluster: it needs no flag that says so. Those
-// are the verbs of pawl rollout, and the others with the arguments rollout NAME; get lists them without a
-// name, and a completion looks for one.
+// are the verbs of pawl rollout and pawl fdb, and the others with the arguments rollout NAME or fdb NAME; get
+// lists them without a name, and a completion looks for one.
 func onlyOnKubernetes(cmd *cobra.Command, completes bool) bool {
-	if cmd.Name() == consoleVerb || cmd.HasParent() && cmd.Parent().GroupID == "rollouts" {
+	if cmd.Name() == consoleVerb || cmd.HasParent() && cmd.Parent().GroupID == "rollouts" || databases(cmd) {
 		return true
 	}
 	args := cmd.Flags().Args()
@@ -169,7 +170,17 @@ func onlyOnKubernetes(cmd *cobra.Command, completes bool) bool {
 		return false
 	}
 	kind, _, named := strings.Cut(args[0], "/")
-	return backend.IsRollout(kind) && (named || len(args) > 1 || completes || cmd.Name() == "get")
+	return (backend.IsRollout(kind) || report.KindOf(kind) != "") && (named || len(args) > 1 || completes || cmd.Name() == "get")
+}
+
+// databases reports a verb of pawl fdb.
+func databases(cmd *cobra.Command) bool {
+	for ; cmd != nil; cmd = cmd.Parent() {
+		if cmd.GroupID == "fdb" {
+			return true
+		}
+	}
+	return false
 }
 
 // consoleVerb is a server that is a face of a cluster.

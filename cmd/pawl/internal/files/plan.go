@@ -4,13 +4,16 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/foundationdb/report"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/library"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/manifest"
+	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
@@ -124,11 +127,32 @@ func (a verbs) planObject(ctx context.Context, args []string, namespace string) 
 	if rollouts, ok := b.(backend.Rollouts); ok && backend.IsRollout(ref.Kind) {
 		return a.planLive(ctx, rollouts, ref)
 	}
+	if report.KindOf(ref.Kind) == report.ClusterKind {
+		return a.planDatabase(ctx, b, ref)
+	}
 	p, err := b.PlanObject(ctx, ref, nil)
 	if err != nil {
 		return a.Elsewhere(ref.Kind, err)
 	}
 	return a.Emit(p, []string{p.Object}, func() string { return MachinePlanText(p) })
+}
+
+// planDatabase prints the plan that the operator of FoundationDB has made. pawl fdb plan makes one of a manifest.
+func (a verbs) planDatabase(ctx context.Context, b backend.Backend, ref control.Ref) error {
+	objects, err := b.Objects()
+	if err != nil {
+		return err
+	}
+	o, err := objects.Get(ctx, ref)
+	if err != nil {
+		return a.Elsewhere(ref.Kind, err)
+	}
+	c, err := report.ClusterOf(o)
+	if err != nil {
+		return err
+	}
+	p := report.PlanOf(c)
+	return a.Emit(p, []string{o.Ref.String()}, func() string { return p.Text(time.Now()) })
 }
 
 func (a verbs) planManifests(ctx context.Context, files []string, namespace, replicas string) error {

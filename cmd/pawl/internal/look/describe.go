@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/follow"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/foundationdb/report"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow/runstore"
@@ -94,6 +95,9 @@ func (a verbs) describeObject(ctx context.Context, b backend.Backend, ref contro
 	}
 	if view.IsApplication(o) {
 		return a.describeApplication(ctx, b, objects, o)
+	}
+	if report.KindOf(o.Kind) != "" {
+		return a.describeDatabase(o)
 	}
 	runs, err := runsOf(ctx, b, o, 5)
 	if err != nil {
@@ -314,6 +318,9 @@ func (a verbs) watchObject(ctx context.Context, b backend.Backend, ref control.R
 	}
 	if view.IsApplication(first) {
 		return a.watchApplication(ctx, b, objects, ref)
+	}
+	if report.KindOf(first.Kind) != "" {
+		return a.watchDatabase(ctx, b, objects, ref)
 	}
 	var last control.Object
 	held := false

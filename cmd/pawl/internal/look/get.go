@@ -234,7 +234,7 @@ func (a verbs) objectTable(ctx context.Context, b backend.Backend, kind, name st
 		if err != nil {
 			return nil, nil, "", a.Elsewhere(kind, err)
 		}
-		return object, []string{object.Ref.String()}, view.ObjectTable([]control.Object{object}, time.Now()).String(), nil
+		return object, []string{object.Ref.String()}, tableOf([]control.Object{object}), nil
 	}
 	selector, err := control.ParseSelector(o.selector)
 	if err != nil {
@@ -256,7 +256,7 @@ func (a verbs) objectTable(ctx context.Context, b backend.Backend, kind, name st
 	if err != nil {
 		return nil, nil, "", err
 	}
-	text := view.ObjectTable(all.Items, time.Now()).String()
+	text := tableOf(all.Items)
 	if len(all.Items) == 0 {
 		text = "no objects of kind " + kind + cli.Suggest(kind, cli.Listed) + a.ClusterHint(kind) + "\n"
 	}

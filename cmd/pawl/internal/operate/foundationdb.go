@@ -29,17 +29,21 @@ func newDatabaseOperator(m *controller.Manager, o Options) (*databaseOperator, e
 	if err != nil {
 		return nil, err
 	}
-	sidecars := fdbkube.NewSidecars(fdbkube.SidecarOptions{GetTimeout: f.GetTimeout, PostTimeout: f.PostTimeout, Wrap: m.Fence})
+	sidecars := fdbkube.NewSidecars(fdbkube.SidecarOptions{GetTimeout: f.GetTimeout, PostTimeout: f.PostTimeout, TLS: fdbkube.TLSFromEnvironment(), Wrap: m.Fence})
 	metrics, err := fdbkube.NewMetrics(m.Metrics())
 	if err != nil {
 		return nil, errors.Join(err, tools.Close())
 	}
+	options := clusters.Options{
+		Limits: f.Limits, Templates: f.Templates, ReplaceOnSecurityContext: f.ReplaceOnSecurityContextChange,
+		KeepIncompatible: f.KeepIncompatibleProcesses, AdoptAtOnce: f.AdoptAtOnce, Links: metrics.Link,
+	}
+	if f.FixCoordinatorIPs {
+		options.WriteClusterFile = fdbkube.NewShell(m.GetConfig(), f.PostTimeout).WriteClusterFile
+	}
 	return &databaseOperator{tools: tools, controllers: fdbkube.Controllers{
 		Manager: m, Objects: objects, Look: f.Look, Workers: o.Workers,
-		Clusters: clusters.New(objects, tools, sidecars, clusters.Options{
-			Limits: f.Limits, Templates: f.Templates, ReplaceOnSecurityContext: f.ReplaceOnSecurityContextChange,
-			KeepIncompatible: f.KeepIncompatibleProcesses, AdoptAtOnce: f.AdoptAtOnce, Links: metrics.Link,
-		}),
+		Clusters: clusters.New(objects, tools, sidecars, options),
 		Backups:  backups.New(objects, tools, backups.Options{Limits: f.Limits, TemplateLimits: f.Templates, Look: f.Look}),
 		Restores: restores.New(objects, tools, restores.Options{Look: f.Look}),
 	}}, nil

@@ -33,10 +33,10 @@ type DatabaseFixture struct {
 
 // Database examines an implementation of port.Database.
 func Database(t *testing.T, h DatabaseHarness) {
-	run := func(name string, exam func(*reader)) {
+	run := func(name string, check func(*reader)) {
 		t.Run(name, func(t *testing.T) {
 			f := h.Open(t)
-			exam(&reader{TB: t, Database: f.Database, at: f.At, wait: pause(h.Wait)})
+			check(&reader{TB: t, Database: f.Database, at: f.At, wait: pause(h.Wait)})
 		})
 	}
 	run("the status is read", statusRead)

@@ -64,7 +64,7 @@ func newSimulated(t testing.TB, v fdb.Version, o Options) *simulated {
 	return s
 }
 
-// The exam of the port, by the programs of fdbsim in each line of versions.
+// The suite of the port, by the programs of fdbsim in each line of versions.
 func TestDatabase(t *testing.T) {
 	for _, v := range []fdb.Version{{Major: 7, Minor: 1, Patch: 67}, {Major: 7, Minor: 3, Patch: 69}, {Major: 7, Minor: 4, Patch: 6}} {
 		t.Run(v.Short(), func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestTransactionsAtTheSameTime(t *testing.T) {
 	}
 }
 
-// With FDB_BIN=<folder>, where <folder>/7.3.69 holds fdbserver, fdbcli, fdbbackup and fdbrestore, the exam
+// With FDB_BIN=<folder>, where <folder>/7.3.69 holds fdbserver, fdbcli, fdbbackup and fdbrestore, the suite
 // runs against them.
 func TestRealDatabase(t *testing.T) {
 	folder := os.Getenv("FDB_BIN")

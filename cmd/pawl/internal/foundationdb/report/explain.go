@@ -1,0 +1,207 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fdb"
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/view"
+)
+
+// Explanation says why a group is where it is.
+type Explanation struct {
+	Cluster     string    `json:"cluster"`
+	Class       string    `json:"class"`
+	Zone        string    `json:"zone,omitempty"`
+	Group       Group     `json:"group"`
+	Pod         string    `json:"pod,omitempty"`
+	Node        string    `json:"node,omitempty"`
+	Phase       string    `json:"podPhase,omitempty"` // empty: there is no pod, or it was not read
+	Servers     []Server  `json:"servers"`
+	Coordinator bool      `json:"coordinator"`
+	Exclusion   Exclusion `json:"exclusion,omitzero"`
+	Gates       []Gate    `json:"gates"`
+	Silence     string    `json:"silence,omitempty"`
+}
+
+// Server is a process of the group that reports.
+type Server struct {
+	Address  string   `json:"address"`
+	Version  string   `json:"version,omitempty"`
+	Excluded bool     `json:"excluded"`
+	Roles    []string `json:"roles,omitempty"`
+	Bytes    int64    `json:"bytes"`
+}
+
+// Gate is a gate that what comes next for a group passes through.
+type Gate struct {
+	Name    string `json:"name"`
+	For     string `json:"for"`
+	Open    bool   `json:"open"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// Gate judges a gate of the cluster.
+func (f Facts) Gate(name fdb.Gate) fdb.Verdict {
+	if f.Status == nil {
+		return fdb.Verdict{Reason: fdb.DatabaseSilent, Message: cmp.Or(f.Silence, "the database was not read")}
+	}
+	running, err := fdb.ParseVersion(f.Cluster.Status.RunningVersion)
+	if err != nil {
+		return fdb.Verdict{Reason: fdb.StatusIncomplete, Message: "the running version is not known"}
+	}
+	limits := fdb.Limits{MinimumUptime: time.Duration(f.Cluster.Spec.MinimumUptimeSecondsForBounce) * time.Second}
+	return fdb.Open(name, f.Status, limits, running)
+}
+
+// Explain tells all of a group. It fails with control.NotFound.
+func Explain(f Facts, id v1beta2.ProcessGroupID) (Explanation, error) {
+	i := slices.IndexFunc(f.Cluster.Status.ProcessGroups, func(g v1beta2.ProcessGroupStatus) bool { return g.ProcessGroupID == id })
+	if i < 0 {
+		return Explanation{}, control.NotFound.Errorf("%s/%s has no group %s", f.Cluster.Namespace, f.Cluster.Name, id)
+	}
+	g := f.Cluster.Status.ProcessGroups[i]
+	v := Explanation{
+		Cluster: f.Cluster.Namespace + "/" + f.Cluster.Name, Class: string(g.ProcessClass), Zone: g.FaultDomain,
+		Group: groupOf(f.Cluster, g, PlanOf(f.Cluster)), Servers: []Server{}, Gates: []Gate{}, Silence: f.Silence,
+	}
+	v.Pod = cmp.Or(append(podsOf(f.Cluster, []string{string(id)}), "")...)
+	if pod := f.Pods[id]; pod != nil {
+		v.Pod, v.Node, v.Phase = pod.Name, pod.Spec.NodeName, string(pod.Status.Phase)
+	}
+	for _, p := range f.processes(id) {
+		s := Server{Address: p.Address.String(), Version: p.Version, Excluded: yes(p.Excluded)}
+		for _, r := range p.Roles {
+			s.Roles = append(s.Roles, r.Role)
+			s.Bytes += whole(r.StoredBytes)
+		}
+		v.Servers = append(v.Servers, s)
+	}
+	v.Coordinator = slices.ContainsFunc(coordinatorsOf(f.Cluster), func(c Coordinator) bool { return c.Group == string(id) })
+	for _, e := range Exclusions(f).Exclusions {
+		if e.Group == string(id) {
+			v.Exclusion = e
+		}
+	}
+	judge := func(name fdb.Gate, what string) {
+		verdict := f.Gate(name)
+		v.Gates = append(v.Gates, Gate{string(name), what, verdict.Open, verdict.Reason, verdict.Message})
+	}
+	if g.Marked() && !g.ExclusionSkipped {
+		if g.ExclusionTimestamp == nil {
+			judge(fdb.GateExclude, "to exclude it")
+		}
+		tolerance := fdb.Verdict{Reason: fdb.DatabaseSilent, Message: cmp.Or(f.Silence, "the database was not read")}
+		if f.Status != nil {
+			tolerance = fdb.FullFaultTolerance(f.Status)
+		}
+		v.Gates = append(v.Gates, Gate{"FullFaultTolerance", "to delete its pod", tolerance.Open, tolerance.Reason, tolerance.Message})
+		judge(fdb.GateInclude, "to forget it")
+	}
+	if v.Coordinator && g.Marked() {
+		judge(fdb.GateCoordinators, "to choose another coordinator")
+	}
+	if g.Has(v1beta2.IncorrectCommandLine) {
+		judge(fdb.GateBounce, "to restart its servers")
+	}
+	return v, nil
+}
+
+// Text is the explanation for people.
+func (v Explanation) Text(now time.Time) string {
+	var b strings.Builder
+	say := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-13s%s\n", name, fmt.Sprintf(format, args...))
+	}
+	fmt.Fprintf(&b, "group %s of cluster %s\n", v.Group.ID, v.Cluster)
+	say("state", "%s", v.Group.Why(now))
+	say("class", "%s", v.Class)
+	say("zone", "%s", cmp.Or(v.Zone, "not known yet"))
+	pod := cmp.Or(v.Pod, none)
+	if v.Phase != "" {
+		pod += "  " + v.Phase + " on " + cmp.Or(v.Node, "no node")
+	}
+	say("pod", "%s", pod)
+	say("addresses", "%s", cmp.Or(strings.Join(v.Group.Addresses, " "), none))
+	say("coordinator", "%s", map[bool]string{true: "yes", false: "no"}[v.Coordinator])
+	for _, s := range v.Servers {
+		text := fmt.Sprintf("%s  %s  roles: %s  %s", s.Address, s.Version, cmp.Or(strings.Join(s.Roles, " "), "none"), Bytes(s.Bytes))
+		if s.Excluded {
+			text += "  excluded"
+		}
+		say("server", "%s", text)
+	}
+	if len(v.Servers) == 0 {
+		say("server", "%s", cmp.Or(v.Silence, "none reports"))
+	}
+	if v.Exclusion.State != "" {
+		say("exclusion", "%s", because(v.Exclusion.State, v.Exclusion.Note))
+	}
+	for _, g := range v.Gates {
+		text := "open"
+		if !g.Open {
+			text = "closed  " + because(g.Reason, g.Message)
+		}
+		say("gate", "%s, %s: %s", g.Name, g.For, text)
+	}
+	for _, entry := range v.Group.Plan {
+		say("next", "%s", entry)
+	}
+	return b.String()
+}
+
+// Versions are those of a cluster.
+type Versions struct {
+	Cluster string         `json:"cluster"`
+	Version string         `json:"version"`
+	Running string         `json:"running,omitempty"`
+	Servers map[string]int `json:"servers,omitempty"` // how many report each version
+	Images  map[string]int `json:"images,omitempty"`  // of main containers of pods
+}
+
+// VersionsOf are the versions of a cluster.
+func VersionsOf(f Facts) Versions {
+	v := Versions{Cluster: f.Cluster.Namespace + "/" + f.Cluster.Name, Version: f.Cluster.Spec.Version, Running: f.Cluster.Status.RunningVersion}
+	if f.Status != nil {
+		v.Servers = map[string]int{}
+		for _, p := range f.Status.Cluster.Processes {
+			v.Servers[cmp.Or(p.Version, "unknown")]++
+		}
+	}
+	for _, pod := range f.Pods {
+		for _, c := range pod.Spec.Containers {
+			if c.Name == foundationdb.MainContainer {
+				if v.Images == nil {
+					v.Images = map[string]int{}
+				}
+				v.Images[c.Image]++
+			}
+		}
+	}
+	return v
+}
+
+// VersionTable is the table of the versions of clusters.
+func VersionTable(all []Versions) view.Table {
+	t := view.Table{Head: []string{"CLUSTER", "VERSION", "RUNNING", "IMAGES"}}
+	for _, v := range all {
+		t.Rows = append(t.Rows, []string{v.Cluster, v.Version, cmp.Or(v.Running, none), cmp.Or(counts(v.Images), none)})
+	}
+	return t
+}
+
+func counts(m map[string]int) string {
+	var parts []string
+	for name, n := range m {
+		parts = append(parts, fmt.Sprintf("%s x%d", name, n))
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,87 @@
+package look
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/foundationdb/report"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/view"
+)
+
+// tableOf is the table of objects: kinds that have columns of their own show these.
+func tableOf(objects []control.Object) string {
+	now := time.Now()
+	if t, ok := report.ObjectTable(objects, now); ok {
+		return t.String()
+	}
+	return view.ObjectTable(objects, now).String()
+}
+
+// told is an object of FoundationDB in the words of its kind.
+type told struct {
+	value any
+	text  func(now time.Time) string
+	line  string
+	exit  int // of a watch that sees it
+}
+
+func tell(o control.Object) (told, error) {
+	switch report.KindOf(o.Kind) {
+	case report.BackupKind:
+		b, err := report.BackupOf(o)
+		if err != nil {
+			return told{}, err
+		}
+		v := report.OfBackup(b)
+		exit := view.ExitActive
+		if v.Reconciled {
+			exit = view.ExitDone
+		}
+		return told{v, func(time.Time) string { return v.Describe() }, tableOf([]control.Object{o}), exit}, nil
+	case report.RestoreKind:
+		r, err := report.RestoreOf(o)
+		if err != nil {
+			return told{}, err
+		}
+		v := report.OfRestore(r)
+		return told{v, v.Describe, v.Line(), v.Exit()}, nil
+	}
+	c, err := report.ClusterOf(o)
+	if err != nil {
+		return told{}, err
+	}
+	v := report.Of(report.Facts{Cluster: c, Now: time.Now()})
+	return told{v, v.Describe, v.Line(), v.Exit()}, nil
+}
+
+func (a verbs) describeDatabase(o control.Object) error {
+	t, err := tell(o)
+	if err != nil {
+		return err
+	}
+	return a.Emit(t.value, []string{o.Ref.String()}, func() string { return t.text(time.Now()) })
+}
+
+// watchDatabase prints a line whenever something has changed, until the object is as it should be or needs somebody.
+func (a verbs) watchDatabase(ctx context.Context, b backend.Backend, objects control.Objects, ref control.Ref) error {
+	last := told{exit: view.ExitActive}
+	err := a.repeat(ctx, b, true, func() (any, []string, string, error) {
+		o, err := objects.Get(ctx, ref)
+		if err == nil {
+			last, err = tell(o)
+		}
+		return last.value, []string{ref.String()}, last.line, err
+	}, func() bool { return last.exit != view.ExitActive })
+	switch {
+	case errors.Is(err, control.NotFound):
+		a.Say("%s is gone", ref)
+		return nil
+	case err != nil:
+		return err
+	}
+	return cli.End(last.exit)
+}

@@ -1,0 +1,315 @@
+package foundationdb_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/fdb"
+	"github.com/pawl-dev/pawl/fdb/sim"
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters"
+	"github.com/pawl-dev/pawl/operator/foundationdb/kube"
+	"github.com/pawl-dev/pawl/test/controlplane"
+	"github.com/pawl-dev/pawl/test/foundationdb"
+)
+
+// life is a database with pods that are processes, from its manifest to its deletion.
+type life struct {
+	*testing.T
+	plane       *controlplane.Plane
+	environment *foundationdb.Environment
+	operator    *foundationdb.Operator
+	namespace   string
+	admin       client.Client // with all rights, and no cache
+	name        string        // of the cluster
+	connection  string        // the last one known
+	cordoned    string        // a node
+	told        int           // lines of the transcript
+	violated    int           // violations that were told
+}
+
+func newLife(t *testing.T, o foundationdb.Options) *life {
+	t.Helper()
+	l := &life{T: t, plane: suite.Plane(t)}
+	scheme := runtime.NewScheme()
+	l.must(kube.AddToScheme(scheme))
+	l.must(corev1.AddToScheme(scheme))
+	l.must(appsv1.AddToScheme(scheme))
+	var err error
+	l.admin, err = client.New(l.plane.Config(), client.Options{Scheme: scheme})
+	l.must(err)
+	o.Model.ShardBytes = 2 << 20
+	l.environment, err = foundationdb.Start(t.Context(), l.plane, nodeName(t), o)
+	l.must(err)
+	t.Cleanup(func() { l.must(l.environment.Close(context.Background())) })
+	l.namespace = l.plane.Namespace(t)
+	return l
+}
+
+func nodeName(t *testing.T) string {
+	return strings.ToLower(strings.TrimPrefix(strings.ReplaceAll(t.Name(), "/", "-"), "Test"))
+}
+
+func (l *life) must(err error) {
+	l.Helper()
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+// operate starts the operator, which ends before the nodes do.
+func (l *life) operate(flags ...string) {
+	l.Helper()
+	var err error
+	l.operator, err = l.environment.StartOperator(l.plane.Kubeconfig(), l.namespace, append(slices.Clone(foundationdb.QuickFlags), flags...)...)
+	l.must(err)
+	l.Cleanup(func() {
+		if l.Failed() {
+			l.tell()
+		}
+		if err := l.operator.Stop(context.Background()); err != nil {
+			l.Error(err)
+		}
+	})
+}
+
+// apply applies a manifest as it is.
+func (l *life) apply(file string) {
+	l.Helper()
+	text, err := os.ReadFile(file)
+	l.must(err)
+	if out, err := kubectl(l.T, l.namespace, string(text), "apply", "-f", "-"); err != nil {
+		l.Fatalf("kubectl apply -f %s: %v\n%s", file, err, out)
+	}
+}
+
+// sample returns the path of a published manifest, or skips the test.
+func sample(t *testing.T, path string) string {
+	t.Helper()
+	root, err := controlplane.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{filepath.Join(root, "..", "shared", "data", "fdb-samples"), "/work/shared/data/fdb-samples"} {
+		if found, err := filepath.Glob(filepath.Join(folder, "*", path)); err == nil && len(found) > 0 {
+			return found[len(found)-1]
+		}
+	}
+	t.Skipf("the published samples are not there: ../shared/data/fdb-samples/*/%s", path)
+	return ""
+}
+
+func (l *life) cluster() *v1beta2.FoundationDBCluster {
+	l.Helper()
+	c := &v1beta2.FoundationDBCluster{}
+	l.must(l.admin.Get(l.Context(), client.ObjectKey{Namespace: l.namespace, Name: l.name}, c))
+	if c.Status.ConnectionString != "" {
+		l.connection = c.Status.ConnectionString
+	}
+	return c
+}
+
+// change changes the cluster, as its user does.
+func (l *life) change(change func(*v1beta2.FoundationDBClusterSpec)) {
+	l.Helper()
+	c := l.cluster()
+	before := c.DeepCopy()
+	change(&c.Spec)
+	l.must(l.admin.Patch(l.Context(), c, client.MergeFrom(before)))
+}
+
+// until polls until look returns no error.
+func (l *life) until(what string, within time.Duration, look func() error) {
+	l.Helper()
+	began := time.Now()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := look()
+		if err == nil {
+			l.Logf("%s after %s", what, time.Since(began).Round(100*time.Millisecond))
+			return
+		}
+		if ended := l.operator.Check(); ended != nil {
+			l.Fatalf("%s: %v", what, ended)
+		}
+		if time.Since(began) > within {
+			l.Fatalf("%s: not within %s: %v", what, within, err)
+		}
+		<-tick.C
+	}
+}
+
+// reconciled waits until the cluster is as its spec says, and the database is healthy.
+func (l *life) reconciled(what string, within time.Duration) {
+	l.Helper()
+	l.until(what, within, func() error {
+		c := l.cluster()
+		ready := meta.FindStatusCondition(c.Status.Conditions, clusters.TypeReconciled)
+		switch {
+		case ready == nil || ready.Status != metav1.ConditionTrue:
+			return fmt.Errorf("%v, plan %v", ready, c.Status.Plan)
+		case c.Status.Generations.Reconciled != c.Generation || ready.ObservedGeneration != c.Generation:
+			return fmt.Errorf("generation %d is reconciled, want %d", c.Status.Generations.Reconciled, c.Generation)
+		}
+		return nil
+	})
+}
+
+// database asks the database itself.
+func (l *life) database(ask func(*sim.Cluster)) {
+	l.Helper()
+	l.must(l.environment.Do(l.connection, ask))
+}
+
+// status reads the status document of the database.
+func (l *life) status(read func(*fdb.Status)) {
+	l.Helper()
+	var document []byte
+	l.database(func(d *sim.Cluster) { document = d.Status(d.Connection(), d.Protocol()) })
+	s, err := fdb.ParseStatus(document)
+	l.must(err)
+	read(s)
+}
+
+// write has a client write all the while, fifty times a second.
+func (l *life) write(versions ...string) {
+	l.Helper()
+	c := sim.Client{Address: writer, LogGroup: "writer", Writes: 20 * time.Millisecond}
+	for _, text := range versions {
+		v, err := fdb.ParseVersion(text)
+		l.must(err)
+		c.Versions = append(c.Versions, v)
+	}
+	l.database(func(d *sim.Cluster) { d.Connect(c) })
+	l.until("written to", time.Minute, func() (err error) {
+		l.database(func(d *sim.Cluster) {
+			if d.Written(writer).Acknowledged == 0 {
+				err = errors.New("no key is acknowledged")
+			}
+		})
+		return err
+	})
+}
+
+const writer = "127.0.0.1:9999"
+
+// judge asks what has become of the client's keys, and what the operator did.
+func (l *life) judge(recoveries int) {
+	l.Helper()
+	l.database(func(d *sim.Cluster) {
+		lines := d.Transcript()
+		l.Logf("the database:\n%s", strings.Join(lines[min(l.told, len(lines)):], "\n"))
+		l.told = len(lines)
+		violations := d.Violations()
+		for _, v := range violations[l.violated:] {
+			l.Errorf("violated: %s", v)
+		}
+		l.violated = len(violations)
+		if w := d.Written(writer); len(w.Missing) > 0 || w.Acknowledged == 0 {
+			l.Errorf("%d of %d acknowledged keys are missing", len(w.Missing), w.Acknowledged)
+		} else {
+			l.Logf("%d keys acknowledged and there; the longest gap was %s", w.Acknowledged, w.Gap.Round(time.Millisecond))
+		}
+		if caused := d.CausedRecoveries(); caused != recoveries {
+			l.Errorf("the operator has caused %d recoveries, want %d", caused, recoveries)
+		}
+	})
+}
+
+// remove deletes the cluster and waits until nothing of it is left: objects, processes, volumes.
+func (l *life) remove() {
+	l.Helper()
+	if out, err := kubectl(l.T, l.namespace, "", "delete", "fdb", l.name, "--wait=false"); err != nil {
+		l.Fatalf("kubectl delete: %v\n%s", err, out)
+	}
+	l.until("deleted", 2*time.Minute, func() error {
+		var left []string
+		lists := []client.ObjectList{
+			&v1beta2.FoundationDBClusterList{}, &corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &appsv1.DeploymentList{},
+		}
+		for _, list := range lists {
+			if err := l.admin.List(l.Context(), list, client.InNamespace(l.namespace)); err != nil {
+				return err
+			}
+			_ = meta.EachListItem(list, func(o runtime.Object) error {
+				if m := o.(client.Object); !foreign(m) {
+					left = append(left, fmt.Sprintf("%T %s", o, m.GetName()))
+				}
+				return nil
+			})
+		}
+		volumes := &corev1.PersistentVolumeList{}
+		if err := l.admin.List(l.Context(), volumes); err != nil {
+			return err
+		}
+		for _, v := range volumes.Items {
+			if v.Spec.ClaimRef != nil && v.Spec.ClaimRef.Namespace == l.namespace {
+				left = append(left, "volume "+v.Name)
+			}
+		}
+		if n := l.environment.Kubelet.Pods(l.namespace); n > 0 {
+			left = append(left, fmt.Sprintf("the processes of %d pods", n))
+		}
+		if len(left) > 0 {
+			return errors.New(strings.Join(left, ", "))
+		}
+		return nil
+	})
+}
+
+// foreign reports objects that Kubernetes and the operator's own runs have in a namespace.
+func foreign(o client.Object) bool {
+	return o.GetName() == "kube-root-ca.crt" || strings.HasPrefix(o.GetName(), "pawl-")
+}
+
+// tell tells what is known about a life that went wrong.
+func (l *life) tell() {
+	c := &v1beta2.FoundationDBCluster{}
+	err := l.admin.Get(context.Background(), client.ObjectKey{Namespace: l.namespace, Name: l.name}, c)
+	if err != nil {
+		l.Log(err)
+	}
+	for _, condition := range c.Status.Conditions {
+		l.Logf("condition %s=%s %s: %s", condition.Type, condition.Status, condition.Reason, condition.Message)
+	}
+	for _, g := range c.Status.ProcessGroups {
+		l.Logf("group %s %v %v removed %v excluded %v", g.ProcessGroupID, g.Addresses, g.ProcessGroupConditions, g.RemovalTimestamp, g.ExclusionTimestamp)
+	}
+	for _, p := range c.Status.Plan {
+		l.Logf("plan %+v", p)
+	}
+	pods := &corev1.PodList{}
+	if err := l.admin.List(context.Background(), pods, client.InNamespace(l.namespace)); err == nil {
+		for _, p := range pods.Items {
+			l.Logf("pod %s %s %s", p.Name, p.Status.Phase, p.Spec.NodeName)
+			for _, s := range p.Status.ContainerStatuses {
+				l.Logf("  %s %s restarts %d: %+v", s.Name, s.Image, s.RestartCount, s.State)
+			}
+		}
+	}
+	if l.connection != "" {
+		_ = l.environment.Do(l.connection, func(d *sim.Cluster) {
+			lines := d.Transcript()
+			l.Logf("the database, unhealthy: %q\n%s", d.Unhealthy(), strings.Join(lines[max(0, len(lines)-80):], "\n"))
+			for _, v := range d.Violations() {
+				l.Logf("violated: %s", v)
+			}
+		})
+	}
+	l.Logf("the operator:\n%s", l.operator.Tail())
+}
