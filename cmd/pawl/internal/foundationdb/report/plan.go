@@ -145,12 +145,21 @@ func (p Plan) lines(now time.Time) string {
 				when = "in " + view.Age(e.NotBefore.Sub(now)) + " at the earliest"
 			}
 		}
-		t.Rows = append(t.Rows, []string{"  " + e.Link, strings.TrimSpace(e.Action + " " + strings.Join(e.Targets, ", ")), when, why})
+		t.Rows = append(t.Rows, []string{"  " + e.Link, strings.TrimSpace(e.Action + " " + few(e.Targets)), when, why})
 		if e.Remedy != "" && e.Reason != chain.ReasonHeld {
 			remedies = append(remedies, fmt.Sprintf("  %s: %s\n", e.Link, oneLine(e.Remedy)))
 		}
 	}
 	return t.String() + strings.Join(remedies, "")
+}
+
+// few are the first targets: the JSON form has all that the status has.
+func few(targets []string) string {
+	const most = 4
+	if len(targets) <= most {
+		return strings.Join(targets, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(targets[:most-1], ", "), len(targets)-most+1)
 }
 
 // because is a reason with its message.
