@@ -101,7 +101,11 @@ func Explain(f Facts, id v1beta2.ProcessGroupID) (Explanation, error) {
 	}
 	if g.Marked() && !g.ExclusionSkipped {
 		if g.ExclusionTimestamp == nil {
-			judge(fdb.GateExclude, "to exclude it")
+			what := "to exclude it"
+			if v.Exclusion.Excluded {
+				what = "to prove that it is safe to delete"
+			}
+			judge(fdb.GateExclude, what)
 		}
 		tolerance := fdb.Verdict{Reason: fdb.DatabaseSilent, Message: cmp.Or(f.Silence, "the database was not read")}
 		if f.Status != nil {

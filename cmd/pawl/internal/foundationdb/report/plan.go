@@ -101,9 +101,9 @@ func (p Plan) Held() bool {
 // brief is an entry beside one of its targets.
 func (e Entry) brief() string {
 	if e.Now {
-		return e.Action + " now"
+		return e.Link + " now"
 	}
-	return e.Action + " waits: " + e.Reason
+	return e.Link + " waits: " + e.Reason
 }
 
 // Text is the plan for people: what is done now, then what waits, and why.
