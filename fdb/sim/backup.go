@@ -10,9 +10,8 @@ import (
 
 // How long the parts of a backup take while agents work.
 const (
-	agentReaction = 2 * time.Second  // until an agent takes a task
-	snapshotTime  = 30 * time.Second // of a snapshot of everything
-	logLag        = 5_000_000        // versions by which the backed-up log is behind
+	agentReaction = 2 * time.Second // until an agent takes a task
+	logLag        = 5_000_000       // versions by which the backed-up log is behind
 )
 
 // backups are the backups and restores of a database, its agents, and what the blob store holds.
@@ -186,7 +185,7 @@ func (c *Cluster) stepBackup(b *backup) {
 		b.state = fdb.BackupRunning
 		b.begun = c.version()
 		to.snapshots = append(to.snapshots, snapshot{version: c.keys.last, keys: c.keys.all()})
-		c.backupLater(b, c.around(snapshotTime))
+		c.backupLater(b, c.around(c.options.Times.Snapshot))
 	case fdb.BackupRunning:
 		to.snapshots[len(to.snapshots)-1].end = c.version()
 		b.restorable = true

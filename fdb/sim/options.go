@@ -36,6 +36,8 @@ type Times struct {
 	Better     time.Duration // until the cluster controller takes better processes for the roles: 1 s
 	Status     time.Duration // of a status call: 1 s
 	Command    time.Duration // of any other call: 100 ms
+	Snapshot   time.Duration // of a backup, while agents work, random: 30 s
+	Restore    time.Duration // of the keys, while agents work, random: 30 s
 	Transcript int           // lines of the transcript that are kept: 20,000
 }
 
@@ -58,6 +60,8 @@ func (o Options) withDefaults() Options {
 	or(&t.Better, time.Second)
 	or(&t.Status, time.Second)
 	or(&t.Command, 100*time.Millisecond)
+	or(&t.Snapshot, 30*time.Second)
+	or(&t.Restore, 30*time.Second)
 	or(&t.Transcript, 20000)
 	o.Rules = o.Rules.withDefaults()
 	return o

@@ -22,9 +22,6 @@ type restore struct {
 	serial        int
 }
 
-// restoreTime is how long the keys take to be written.
-const restoreTime = 30 * time.Second
-
 // restoring returns the restore of a tag; nil if there never was one.
 func (c *Cluster) restoring(tag string) *restore {
 	at := slices.IndexFunc(c.backups.restores, func(r *restore) bool { return r.tag == tag })
@@ -90,7 +87,7 @@ func (c *Cluster) stepRestore(r *restore) {
 	case fdb.RestoreStarting:
 		r.state = fdb.RestoreRunning
 		c.writeRestored(r, len(r.keys)/2)
-		c.restoreLater(r, c.around(restoreTime))
+		c.restoreLater(r, c.around(c.options.Times.Restore))
 	case fdb.RestoreRunning:
 		c.writeRestored(r, len(r.keys))
 		r.state = fdb.RestoreCompleted

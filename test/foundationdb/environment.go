@@ -45,6 +45,7 @@ var Versions = []string{"7.1.67", "7.3.69", "7.3.79", "7.4.6"}
 var Quick = sim.Times{
 	Join: 100 * time.Millisecond, Restart: 100 * time.Millisecond, Detect: 100 * time.Millisecond, Recovery: 200 * time.Millisecond, Drain: 800 * time.Millisecond,
 	Reaction: 6 * time.Second, Better: 100 * time.Millisecond, Status: 100 * time.Millisecond, Command: 10 * time.Millisecond,
+	Snapshot: 3 * time.Second, Restore: 3 * time.Second,
 }
 
 // QuickRules are the rules for Quick, and for an operator with the flags QuickFlags.
@@ -53,7 +54,7 @@ var QuickRules = sim.Rules{Window: 5 * time.Second, Burst: 3 * time.Second}
 // QuickFlags make the waits of `pawl operator` a tenth or less of what they are by default.
 var QuickFlags = []string{
 	"--fdb-minimum-recovery-time-for-exclusion", "6s", "--fdb-minimum-recovery-time-for-inclusion", "6s", "--fdb-minimum-recovery-time-for-configuration", "6s",
-	"--fdb-coordinator-missing-wait", "6s", "--fdb-coordinator-undesired-wait", "6s", "--fdb-global-synchronization-wait", "1s", "--fdb-look", "2s",
+	"--fdb-coordinator-missing-wait", "6s", "--fdb-coordinator-undesired-wait", "6s", "--fdb-global-synchronization-wait", "1s", "--fdb-look", "2s", "--fdb-max-cli-timeout", "5s",
 }
 
 // Owner is the instance as which the operator acts in the world.
@@ -66,6 +67,8 @@ type Environment struct {
 	World   *world.World
 	// Tools is the folder for pawl operator --fdb-tools.
 	Tools string
+	// Env are more variables of the operator's process.
+	Env []string
 
 	dir      string
 	listener net.Listener
@@ -106,6 +109,12 @@ func (e *Environment) start(name, installed string, o Options) (err error) {
 	}
 	if err := errors.Join(os.Chmod(e.dir, 0o755), os.Chmod(socket, 0o777)); err != nil { // containers have users of their own
 		return err
+	}
+	for name, file := range map[string]string{"FDB_TLS_CERTIFICATE_FILE": "tls.crt", "FDB_TLS_KEY_FILE": "tls.key", "FDB_TLS_CA_FILE": "ca.pem"} {
+		e.Env = append(e.Env, name+"="+filepath.Join(e.dir, file))
+		if err := os.WriteFile(filepath.Join(e.dir, file), []byte("simulated servers read no certificates\n"), 0o644); err != nil {
+			return err
+		}
 	}
 	e.served.Go(func() { _ = e.World.Serve(e.listener) }) // it ends with its listener
 	if err := e.writeTools(installed, socket); err != nil {

@@ -38,6 +38,7 @@ type life struct {
 	name        string        // of the cluster
 	connection  string        // the last one known
 	cordoned    string        // a node
+	more        int           // recoveries of a step, by where its pods happen to be
 	told        int           // lines of the transcript
 	violated    int           // violations that were told
 }

@@ -58,10 +58,10 @@ func (e *Environment) StartOperator(kubeconfig, namespace string, flags ...strin
 	defer log.Close()
 	args := append([]string{
 		"operator", "--operators", "foundationdb", "--kubeconfig", kubeconfig, "--namespaces", namespace,
-		"--operator-namespace", namespace, "--listen", address, "--lease", "3s", "--fdb-tools", e.Tools,
+		"--operator-namespace", namespace, "--listen", address, "--fdb-tools", e.Tools,
 	}, flags...)
 	o.command = exec.Command(program, args...)
-	o.command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + e.dir, "TMPDIR=" + e.dir}
+	o.command.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + e.dir, "TMPDIR=" + e.dir}, e.Env...)
 	o.command.Stdout, o.command.Stderr = log, log
 	o.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := o.command.Start(); err != nil {

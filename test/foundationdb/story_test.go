@@ -66,13 +66,13 @@ var steps = []step{
 		general := s.Processes["general"]
 		general.CustomParameters = append(general.CustomParameters, "knob_max_trace_lines=1000000")
 		s.Processes["general"] = general
-	}), check: commandLines("--knob_max_trace_lines=1000000")},
-	{name: "7.3.79", change: spec(func(s *v1beta2.FoundationDBClusterSpec) { s.Version = "7.3.79" }), check: running("7.3.79")},
-	{name: "7.4.6", change: spec(func(s *v1beta2.FoundationDBClusterSpec) { s.Version = "7.4.6" }), check: running("7.4.6")},
-	{name: "triple", change: spec(func(s *v1beta2.FoundationDBClusterSpec) { s.DatabaseConfiguration.RedundancyMode = "triple" }), check: coordinators(5)},
-	{name: "double", change: spec(func(s *v1beta2.FoundationDBClusterSpec) { s.DatabaseConfiguration.RedundancyMode = "double" }), check: coordinators(3)},
+	}), check: commandLines("--knob_max_trace_lines=1000000"), recoveries: 1},
+	{name: "7.3.79", change: spec(func(s *v1beta2.FoundationDBClusterSpec) { s.Version = "7.3.79" }), check: running("7.3.79"), recoveries: 1},
+	{name: "7.4.6", change: spec(func(s *v1beta2.FoundationDBClusterSpec) { s.Version = "7.4.6" }), check: running("7.4.6"), recoveries: 2},
+	{name: "triple", change: spec(func(s *v1beta2.FoundationDBClusterSpec) { s.DatabaseConfiguration.RedundancyMode = "triple" }), check: coordinators(5), recoveries: 2},
+	{name: "double", change: spec(func(s *v1beta2.FoundationDBClusterSpec) { s.DatabaseConfiguration.RedundancyMode = "double" }), check: coordinators(3), recoveries: 2},
 	{name: "a group removed", change: func(l *life) {
-		id := l.groups("storage")[0]
+		id := l.roleless()
 		l.change(func(s *v1beta2.FoundationDBClusterSpec) { s.ProcessGroupsToRemove = []v1beta2.ProcessGroupID{id} })
 	}, check: func(l *life) {
 		if id := l.cluster().Spec.ProcessGroupsToRemove[0]; slices.Contains(l.groups("storage"), id) {
@@ -88,16 +88,18 @@ var steps = []step{
 		l.uncordon()
 	}},
 	{name: "a pod killed", change: func(l *life) {
-		p := l.pods()[0]
+		p := l.podOf(l.roleless())
 		l.must(l.admin.Delete(l.Context(), &p, client.GracePeriodSeconds(0)))
-		l.until("gone", time.Minute, func() error {
-			if slices.ContainsFunc(l.pods(), func(q corev1.Pod) bool { return q.UID == p.UID }) {
-				return fmt.Errorf("%s is there", p.Name)
+		l.until("made anew", time.Minute, func() error {
+			if !slices.ContainsFunc(l.pods(), func(q corev1.Pod) bool {
+				return q.Name == p.Name && q.UID != p.UID && q.Status.Phase == corev1.PodRunning
+			}) {
+				return fmt.Errorf("%s is not there", p.Name)
 			}
 			return nil
 		})
 	}, check: func(*life) {}},
-	{name: "TLS", change: spec(func(s *v1beta2.FoundationDBClusterSpec) { s.MainContainer.EnableTLS = true }), check: func(l *life) {
+	{name: "TLS", change: spec(func(s *v1beta2.FoundationDBClusterSpec) { s.MainContainer.EnableTLS = true }), recoveries: 3, check: func(l *life) {
 		l.database(func(d *sim.Cluster) {
 			for _, a := range d.Connection().Coordinators {
 				if !a.TLS {
@@ -106,8 +108,8 @@ var steps = []step{
 			}
 		})
 	}},
-	{name: "names off", change: spec(func(s *v1beta2.FoundationDBClusterSpec) { s.Routing.UseDNSInClusterFile = new(false) }), check: named(false)},
-	{name: "names on", change: spec(func(s *v1beta2.FoundationDBClusterSpec) { s.Routing.UseDNSInClusterFile = new(true) }), check: named(true)},
+	{name: "names off", change: spec(func(s *v1beta2.FoundationDBClusterSpec) { s.Routing.UseDNSInClusterFile = new(false) }), check: named(false), recoveries: 1},
+	{name: "names on", change: spec(func(s *v1beta2.FoundationDBClusterSpec) { s.Routing.UseDNSInClusterFile = new(true) }), check: named(true), recoveries: 1},
 	{name: "split", change: spec(func(s *v1beta2.FoundationDBClusterSpec) { s.ImageType = v1beta2.ImageTypeSplit }), check: images("split")},
 	{name: "unified", change: spec(func(s *v1beta2.FoundationDBClusterSpec) { s.ImageType = v1beta2.ImageTypeUnified }), check: images("unified")},
 }
@@ -124,6 +126,7 @@ func TestLife(t *testing.T) {
 		s.AutomationOptions.WaitBetweenRemovalsSeconds = new(1)
 		s.MinimumUptimeSecondsForBounce = 6
 		s.AutomationOptions.Replacements.TaintReplacementOptions = []v1beta2.TaintReplacementOption{{Key: "node.kubernetes.io/unschedulable", DurationInSeconds: 1}}
+		s.AutomationOptions.Replacements.TaintReplacementTimeSeconds = new(1)
 		s.AutomationOptions.Replacements.MaxConcurrentReplacements = new(3)
 	})
 	l.reconciled("hurried", time.Minute)
@@ -137,10 +140,11 @@ func TestLife(t *testing.T) {
 			l.T = t
 			defer func() { l.T = whole }()
 			before := l.caused()
+			l.more = 0
 			s.change(l)
 			l.reconciled(s.name, max(s.within, 3*time.Minute))
 			s.check(l)
-			l.judge(before + s.recoveries)
+			l.judge(before + s.recoveries + l.more)
 		}) && l.stuck() {
 			break
 		}
@@ -178,6 +182,33 @@ func (l *life) pods() []corev1.Pod {
 	list := &corev1.PodList{}
 	l.must(l.admin.List(l.Context(), list, client.InNamespace(l.namespace)))
 	return list.Items
+}
+
+// roleless returns a storage group whose servers do nothing else, so that nothing has to be recruited when it goes.
+func (l *life) roleless() (id v1beta2.ProcessGroupID) {
+	l.Helper()
+	l.status(func(s *fdb.Status) {
+		for _, p := range s.Cluster.Processes {
+			if p.Class == fdb.ClassStorage && !slices.ContainsFunc(p.Roles, func(r fdb.Role) bool { return r.Role != "storage" }) {
+				id = v1beta2.ProcessGroupID(p.Locality[fdb.InstanceLocality])
+			}
+		}
+	})
+	if id == "" {
+		l.Fatal("each storage server has other roles as well")
+	}
+	return id
+}
+
+// podOf returns the pod of a group.
+func (l *life) podOf(id v1beta2.ProcessGroupID) corev1.Pod {
+	l.Helper()
+	pods := l.pods()
+	at := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Labels["foundationdb.org/fdb-process-group-id"] == string(id) })
+	if at < 0 {
+		l.Fatalf("the group %s has no pod", id)
+	}
+	return pods[at]
 }
 
 func has(class v1beta2.ProcessClass, n int) func(*life) {
@@ -252,17 +283,22 @@ func images(image v1beta2.ImageType) func(*life) {
 	}
 }
 
-// cordon cordons the node with the fewest pods.
+// cordon cordons the node of a storage group without other roles. What else runs there goes as well, and costs a recovery
+// if it has a role or is a coordinator.
 func cordon(l *life) {
 	l.Helper()
-	count := map[string]int{}
+	l.cordoned = l.podOf(l.roleless()).Spec.NodeName
+	busy := map[string]bool{}
+	l.status(func(s *fdb.Status) {
+		for _, p := range s.Cluster.Processes {
+			if slices.ContainsFunc(p.Roles, func(r fdb.Role) bool { return r.Role != "storage" }) {
+				busy[p.Locality[fdb.InstanceLocality]] = true
+			}
+		}
+	})
 	for _, p := range l.pods() {
-		count[p.Spec.NodeName]++
-	}
-	l.cordoned = ""
-	for node, n := range count {
-		if l.cordoned == "" || n < count[l.cordoned] {
-			l.cordoned = node
+		if p.Spec.NodeName == l.cordoned && busy[p.Labels["foundationdb.org/fdb-process-group-id"]] {
+			l.more = 1
 		}
 	}
 	l.setUnschedulable(true)
