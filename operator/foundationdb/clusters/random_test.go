@@ -323,7 +323,7 @@ func (s script) runs(t tester, seed uint64) {
 		l.take(one)
 	}
 	l.calm()
-	l.settle(12 * time.Hour)
+	l.settle(4 * time.Hour)
 	l.forgiving = false
 	l.settled()
 	l.tidy()
