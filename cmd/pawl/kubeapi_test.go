@@ -397,11 +397,11 @@ func (a *apiServer) fdbcli(command []string) (out []byte, code int) {
 // The server is seen by its client: a list, an object, a conflict.
 func TestKubeAPIFake(t *testing.T) {
 	a := &apiServer{version: 1, objects: map[string]*unstructured.Unstructured{}, changed: make(chan struct{})}
-	if err := a.load([]byte("apiVersion: v1\nkind: Node\nmetadata: {name: n}\n")); err != nil {
+	if err := a.load([]byte("apiVersion: v1\nkind: Node\nmetadata: {name: node-1}\n")); err != nil {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	a.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/nodes/n", http.NoBody))
+	a.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/nodes/node-1", http.NoBody))
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"resourceVersion":"2"`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
