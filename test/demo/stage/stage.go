@@ -56,7 +56,11 @@ func New(ctx context.Context, o Options, plane controlplane.Options) (*Stage, er
 	if s.Plane, err = controlplane.StartContext(ctx, plane); err != nil {
 		return nil, err
 	}
-	s.Print("A Kubernetes control plane of three nodes runs (%s).", time.Since(began).Round(100*time.Millisecond))
+	of := " of three nodes"
+	if plane.Kubelet.Nodes < 0 { // the demo starts them
+		of = ""
+	}
+	s.Print("A Kubernetes control plane%s runs (%s).", of, time.Since(began).Round(100*time.Millisecond))
 	s.Print("$ export KUBECONFIG=%s", s.Plane.Kubeconfig())
 	return s, nil
 }
