@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -26,14 +27,12 @@ const (
 	old    = "127.0.0.1:9998" // the client that has only that of the first
 
 	example = "examples/foundationdb/cluster.yaml"
-	// Twelve groups, zones that are nodes, and waits for a demo.
-	twelve = `"faultDomain":null,"processCounts":{"storage":6,"log":5},"minimumUptimeSecondsForBounce":6,` +
-		`"automationOptions":{"waitBetweenRemovalsSeconds":1},"processes":{"general":{"podTemplate":{"spec":{"terminationGracePeriodSeconds":3}}}}`
+	twelve  = "test/demo/foundationdb/twelve.yaml"
 	account = `{"accounts": {"seaweedfs@seaweedfs:8333": {"secret": "tot4llys3cure"}}}`
 )
 
 func (d *Demo) create(ctx context.Context) error {
-	credentials := filepath.Join(d.dir, "credentials")
+	credentials := d.file("credentials")
 	if err := os.WriteFile(credentials, []byte(account), 0o600); err != nil {
 		return err
 	}
@@ -42,7 +41,7 @@ func (d *Demo) create(ctx context.Context) error {
 		d.operate,
 		func() error { return d.Kubectl(ctx, "apply", "-f", "examples/foundationdb/access.yaml") },
 		func() error {
-			file, err := d.edited(ctx, example, `{"spec":{`+twelve+`}}`, "cluster.yaml")
+			file, err := d.edited(ctx, "cluster.yaml", example, "--patch-file", twelve)
 			if err != nil {
 				return err
 			}
@@ -64,27 +63,25 @@ func (d *Demo) create(ctx context.Context) error {
 		},
 		func() error {
 			return d.Until(ctx, "a key is acknowledged", func(context.Context) error {
-				return d.acknowledged(1)
+				w, err := d.written()
+				if err == nil && w.Acknowledged == 0 {
+					err = errors.New("none yet")
+				}
+				return err
 			})
 		},
 		func() error { d.Print("# a client writes fifty keys a second"); return nil },
 	)
 }
 
-// acknowledged returns an error while fewer keys are acknowledged.
-func (d *Demo) acknowledged(n int) error {
-	var w sim.Written
-	if err := d.database(func(c *sim.Cluster) { w = c.Written(writer) }); err != nil {
-		return err
-	}
-	if w.Acknowledged < n {
-		return fmt.Errorf("%d keys are acknowledged", w.Acknowledged)
-	}
-	return nil
+// written is what has become of the client's writes.
+func (d *Demo) written() (w sim.Written, err error) {
+	err = d.database(func(c *sim.Cluster) { w = c.Written(writer) })
+	return w, err
 }
 
 func (d *Demo) plan(ctx context.Context) error {
-	file, err := d.edited(ctx, example, `{"spec":{"version":"`+after+`",`+twelve+`}}`, "upgrade.yaml")
+	file, err := d.edited(ctx, "upgrade.yaml", d.file("cluster.yaml"), "-p", `{"spec":{"version":"`+after+`"}}`)
 	if err != nil {
 		return err
 	}
@@ -99,7 +96,7 @@ func (d *Demo) hang(ctx context.Context) error {
 	}
 	return stage.Steps(
 		func() error {
-			d.Print("$ kill -STOP %v   # all processes of pod %s", d.pids(pod.Name), pod.Name)
+			d.Print("$ kill -STOP %s   # all processes of pod %s", d.pids(pod.Name), pod.Name)
 			return errors.Join(d.environment.Kubelet.Signal(namespace, pod.Name, "", syscall.SIGSTOP), d.cut(pod.Status.PodIP))
 		},
 		func() error {
@@ -125,15 +122,14 @@ func (d *Demo) hang(ctx context.Context) error {
 		},
 		func() error { return d.Kubectl(ctx, "get", "fdb", name, "-o", "wide") },
 		func() error { return d.Kubectl(ctx, "pawl", "fdb", "explain", id, "-c", name) },
+		func() error { return d.needing(ctx, "pawl", "fdb", "analyze", name) },
 	)
 }
 
-func (d *Demo) pids(pod string) (all []int) {
-	for _, pid := range d.environment.Kubelet.PIDs(namespace, pod) {
-		all = append(all, pid)
-	}
-	slices.Sort(all)
-	return all
+// pids are the first processes of a pod's containers.
+func (d *Demo) pids(pod string) string {
+	pids := slices.Sorted(maps.Values(d.environment.Kubelet.PIDs(namespace, pod)))
+	return strings.Trim(fmt.Sprint(pids), "[]")
 }
 
 // kill has the group replaced that hangs, and kills the operator as soon as the group is excluded.
@@ -175,6 +171,9 @@ func (d *Demo) kill(ctx context.Context) error {
 			if err == nil && group(c) == nil {
 				err = fmt.Errorf("%s was removed before the operator was killed", id)
 			}
+			if err == nil {
+				_, err = d.tell(exclusions)
+			}
 			return err
 		},
 		d.operate,
@@ -188,19 +187,27 @@ func (d *Demo) kill(ctx context.Context) error {
 		},
 		func() error { return d.reconciled(ctx) },
 		func() error {
-			return d.Kubectl(ctx, "get", "events", "--field-selector", "involvedObject.name="+name, "--sort-by=.metadata.creationTimestamp",
+			return d.Kubectl(ctx, "get", "events", "--field-selector", "involvedObject.name="+name+",type=Normal", "--sort-by=.metadata.creationTimestamp",
 				"-o", "custom-columns=REASON:.reason,MESSAGE:.message")
 		},
 		func() error {
-			lines, err := d.tell(regexp.MustCompile(`excluded: |included: |is erased`))
-			for _, line := range lines {
-				if regexp.MustCompile(`\bexcluded: `).MatchString(line) {
-					d.facts.Exclusions++
-				}
-			}
+			lines, err := d.tell(exclusions)
+			d.facts.Excluded = count(lines, " excluded: ")
 			return err
 		},
 	)
+}
+
+// exclusions are the lines about them in the database's own transcript.
+var exclusions = regexp.MustCompile(` (excluded|included): | is erased`)
+
+func count(lines []string, what string) (n int) {
+	for _, line := range lines {
+		if strings.Contains(line, what) {
+			n++
+		}
+	}
+	return n
 }
 
 // hanging is the group whose processes are missing.
@@ -258,12 +265,8 @@ func (d *Demo) release(ctx context.Context) error {
 		func() error { return d.reconciled(ctx) },
 		func() error { return d.Kubectl(ctx, "get", "fdb", name, "-o", "wide") },
 		func() error {
-			lines, err := d.tell(regexp.MustCompile(`\bkill: |coordinators speak`))
-			for _, line := range lines {
-				if regexp.MustCompile(`\bkill: `).MatchString(line) {
-					d.facts.Restarts++
-				}
-			}
+			lines, err := d.tell(regexp.MustCompile(` kill: |coordinators speak|recovered after`))
+			d.facts.Restarts = count(lines, " kill: ")
 			return err
 		},
 	)
@@ -277,14 +280,18 @@ func (d *Demo) restore(ctx context.Context) error {
 	}
 	var version string
 	steps := []func() error{
-		d.skip,
+		func() error {
+			w, err := d.written()
+			d.facts.Gap = w.Gap // restores lock the database
+			return err
+		},
 		func() error { return d.write(table...) },
 		func() error {
 			d.Print("# a table of %d rows is written", rows)
-			return d.Kubectl(ctx, "create", "secret", "generic", "backup-credentials", "--from-file=credentials="+filepath.Join(d.dir, "credentials"))
+			return d.Kubectl(ctx, "create", "secret", "generic", "backup-credentials", "--from-file="+d.file("credentials"))
 		},
 		func() error {
-			file, err := d.edited(ctx, "examples/foundationdb/backup.yaml", `{"spec":{"version":"`+after+`"}}`, "backup.yaml")
+			file, err := d.edited(ctx, "backup.yaml", "examples/foundationdb/backup.yaml", "-p", `{"spec":{"version":"`+after+`"}}`)
 			if err != nil {
 				return err
 			}
@@ -349,16 +356,16 @@ func (d *Demo) restorable() (string, error) {
 }
 
 func (d *Demo) keys(ctx context.Context) error {
-	var w sim.Written
-	if err := d.database(func(c *sim.Cluster) {
-		w = c.Written(writer)
-		d.facts.Violations = c.Violations()
-	}); err != nil {
+	w, err := d.written()
+	if err != nil {
 		return err
 	}
-	d.facts.Acked, d.facts.Lost, d.facts.Gap = w.Acknowledged, len(w.Missing), w.Gap
+	if err := d.database(func(c *sim.Cluster) { d.facts.Violations = c.Violations() }); err != nil {
+		return err
+	}
+	d.facts.Acked, d.facts.Lost, d.facts.Locked = w.Acknowledged, len(w.Missing), w.Gap
 	d.Print("%d keys were acknowledged; %d of them are lost", w.Acknowledged, len(w.Missing))
-	d.Print("the longest time without an answer was %s", w.Gap.Round(time.Millisecond))
+	d.Print("the longest time without an answer was %s; while a restore locked the database, %s", d.facts.Gap.Round(time.Millisecond), w.Gap.Round(time.Millisecond))
 	for _, v := range d.facts.Violations {
 		d.Print("violated: %s", v)
 	}

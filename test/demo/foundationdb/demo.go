@@ -33,7 +33,6 @@ import (
 const (
 	namespace = "default"
 	name      = "orders"
-	groups    = 12
 	nodes     = 4 // each a fault domain
 
 	before, after = "7.3.69", "7.4.6" // versions
@@ -43,10 +42,9 @@ const (
 // Facts are the measurements of the demo.
 type Facts struct {
 	Acked, Lost int           // keys that were acknowledged, and how many of them are not there
-	Gap         time.Duration // the longest time between two acknowledgements
-	Exclusions  int           // of the group that was removed, by two operators
+	Gap, Locked time.Duration // the longest time between two acknowledgements: before the restores, and with them
+	Excluded    int           // groups that the second operator excluded anew
 	Restarts    int           // of all servers, for the upgrade
-	Held        time.Duration // how long one old client held it
 	Restored    []int         // rows after each restore
 	Violations  []sim.Violation
 }

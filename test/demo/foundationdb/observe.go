@@ -2,8 +2,10 @@ package foundationdb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,6 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/fdb/sim"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters"
+	"github.com/pawl-dev/pawl/test/demo/stage"
 	fdbtest "github.com/pawl-dev/pawl/test/foundationdb"
 )
 
@@ -30,15 +33,31 @@ func (d *Demo) operate() (err error) {
 	return err
 }
 
-// edited writes an example with a merge patch over it to a file, and returns its path.
-func (d *Demo) edited(ctx context.Context, example, patch, to string) (string, error) {
-	d.Print("$ kubectl patch --local -f %s --type merge -o yaml -p '%s' > %s", example, patch, to)
-	text, err := d.Quietly(ctx, "patch", "--local", "-f", example, "--type", "merge", "-o", "yaml", "-p", patch)
+// file is the path of a file of the demo.
+func (d *Demo) file(name string) string { return filepath.Join(d.dir, name) }
+
+// edited writes a manifest with a merge patch over it to a file, and returns its path.
+func (d *Demo) edited(ctx context.Context, to, manifest string, patch ...string) (string, error) {
+	args := append([]string{"patch", "--local", "-o", "yaml", "--type", "merge", "-f", manifest}, patch...)
+	path := d.file(to)
+	d.Print("$ kubectl %s > %s", stage.Quoted(args), path)
+	text, err := d.Quietly(ctx, args...)
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(d.dir, to)
 	return path, os.WriteFile(path, []byte(text+"\n"), 0o600)
+}
+
+// needing shows a verb of kubectl that ends with 4: something needs somebody.
+func (d *Demo) needing(ctx context.Context, args ...string) error {
+	err := d.Kubectl(ctx, args...)
+	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) && ended.ExitCode() == 4 {
+		return nil
+	}
+	if err == nil {
+		err = errors.New("nothing needs somebody")
+	}
+	return err
 }
 
 func (d *Demo) cluster(ctx context.Context) (*v1beta2.FoundationDBCluster, error) {

@@ -113,7 +113,7 @@ func (s *Stage) Kubectl(ctx context.Context, args ...string) error {
 
 // Show runs a command and shows it with its output.
 func (s *Stage) Show(ctx context.Context, name string, args ...string) error {
-	s.Print("$ %s %s", name, quoted(args))
+	s.Print("$ %s %s", name, Quoted(args))
 	cmd := s.Command(ctx, name, args...)
 	cmd.Stdout, cmd.Stderr = s.Out, s.Out
 	return named(cmd.Run(), name, args)
@@ -133,7 +133,7 @@ func (s *Stage) Quietly(ctx context.Context, args ...string) (string, error) {
 
 func named(err error, name string, args []string) error {
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", name, quoted(args), err)
+		return fmt.Errorf("%s %s: %w", name, Quoted(args), err)
 	}
 	return nil
 }
@@ -156,7 +156,8 @@ func (s *Stage) Command(ctx context.Context, name string, args ...string) *exec.
 	return cmd
 }
 
-func quoted(args []string) string {
+// Quoted is what a person types for arguments.
+func Quoted(args []string) string {
 	words := make([]string, len(args))
 	for i, arg := range args {
 		if words[i] = arg; strings.ContainsAny(arg, " $'\"{}*") {
