@@ -99,7 +99,7 @@ var steps = []step{
 			return nil
 		})
 	}, check: func(*life) {}},
-	{name: "TLS", change: spec(func(s *v1beta2.FoundationDBClusterSpec) { s.MainContainer.EnableTLS = true }), check: func(l *life) {
+	{name: "TLS", change: spec(func(s *v1beta2.FoundationDBClusterSpec) { s.MainContainer.EnableTLS = true }), recoveries: 3, check: func(l *life) {
 		l.database(func(d *sim.Cluster) {
 			for _, a := range d.Connection().Coordinators {
 				if !a.TLS {
@@ -108,8 +108,8 @@ var steps = []step{
 			}
 		})
 	}},
-	{name: "names off", change: spec(func(s *v1beta2.FoundationDBClusterSpec) { s.Routing.UseDNSInClusterFile = new(false) }), check: named(false)},
-	{name: "names on", change: spec(func(s *v1beta2.FoundationDBClusterSpec) { s.Routing.UseDNSInClusterFile = new(true) }), check: named(true)},
+	{name: "names off", change: spec(func(s *v1beta2.FoundationDBClusterSpec) { s.Routing.UseDNSInClusterFile = new(false) }), check: named(false), recoveries: 1},
+	{name: "names on", change: spec(func(s *v1beta2.FoundationDBClusterSpec) { s.Routing.UseDNSInClusterFile = new(true) }), check: named(true), recoveries: 1},
 	{name: "split", change: spec(func(s *v1beta2.FoundationDBClusterSpec) { s.ImageType = v1beta2.ImageTypeSplit }), check: images("split")},
 	{name: "unified", change: spec(func(s *v1beta2.FoundationDBClusterSpec) { s.ImageType = v1beta2.ImageTypeUnified }), check: images("unified")},
 }

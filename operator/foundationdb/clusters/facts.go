@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -26,6 +27,7 @@ type facts struct {
 
 	status  *fdb.Status // nil: the database was not heard
 	silence string      // why not
+	mute    string      // the reason of the silence, in CamelCase
 	// processes are those of our data center, by group.
 	processes map[v1beta2.ProcessGroupID][]*fdb.Process
 }
@@ -172,7 +174,7 @@ func seen[T any, P interface {
 // gatherStatus reads the status document. While it cannot be used in an incompatible upgrade, the tools
 // of the other version are tried: the one whose client reaches the coordinators tells what runs.
 func (p *pass) gatherStatus(ctx context.Context) {
-	p.status, p.silence = nil, ""
+	p.status, p.silence, p.mute = nil, "", fdb.DatabaseSilent
 	at, err := p.endpoint()
 	if err != nil {
 		p.silence = "there is no connection string yet"
@@ -190,6 +192,9 @@ func (p *pass) gatherStatus(ctx context.Context) {
 		p.status = s
 	} else {
 		p.silence = fault.Message(err)
+		if errors.Is(err, port.ToolsMissing) {
+			p.mute = port.ToolsMissing.Reason()
+		}
 	}
 	if foundationdb.UpgradesIncompatibly(p.cluster) && !quorum(s) {
 		desired, err := fdb.ParseVersion(p.desired)

@@ -41,6 +41,7 @@ const (
 	tlsArgument        = "--tls"
 	familyArgument     = "--public-ip-family"
 	familyAnnotation   = domain + "ip-family"
+	anyFamily          = "0"              // in that annotation
 	pathNotFound       = "Path not found" // the reason phrase for a path that this sidecar does not know
 	longestAnswer      = 1 << 20          // bytes
 	podsAtOnce         = 16               // of one cluster
@@ -232,7 +233,11 @@ func addressOf(pod *corev1.Pod) (netip.Addr, error) {
 
 // familyOf returns the family of IPs that the pod was made for: 4 or 6. Empty: any.
 func familyOf(pod *corev1.Pod) string {
-	if family := pod.Annotations[familyAnnotation]; family != "" {
+	switch family := pod.Annotations[familyAnnotation]; family {
+	case "":
+	case anyFamily:
+		return ""
+	default:
 		return family
 	}
 	for i, argument := range sidecarOf(pod).Args {

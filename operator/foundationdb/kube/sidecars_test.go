@@ -253,6 +253,7 @@ func TestSidecarAddress(t *testing.T) {
 		want string // empty: an error
 	}{
 		"any family":             {both(""), "10.0.0.1:8080"},
+		"family 0":               {both("0"), "10.0.0.1:8080"},
 		"family 4":               {both("4"), "10.0.0.1:8080"},
 		"family 6":               {both("6"), "[fd00::1]:8080"},
 		"family by argument":     {both("", "--public-ip-family", "6"), "[fd00::1]:8080"},

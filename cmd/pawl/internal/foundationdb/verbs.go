@@ -116,7 +116,7 @@ func (a verbs) analyze(ctx context.Context, w where, name string, everywhere, fi
 		exit = max(exit, analysis.Exit())
 	}
 	if len(found) == 0 {
-		text.WriteString(s.place() + " has no FoundationDBCluster\n")
+		text.WriteString("there is no FoundationDBCluster in " + s.place() + "\n")
 	}
 	if err := a.Emit(cli.ListOf(all), cli.NamesOf(all, func(one report.Analysis) string { return one.Cluster }), text.String); err != nil {
 		return err

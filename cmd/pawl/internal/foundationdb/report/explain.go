@@ -28,6 +28,8 @@ type Explanation struct {
 	Exclusion   Exclusion `json:"exclusion,omitzero"`
 	Gates       []Gate    `json:"gates"`
 	Silence     string    `json:"silence,omitempty"`
+
+	unread string
 }
 
 // Server is a process of the group that reports.
@@ -72,6 +74,9 @@ func Explain(f Facts, id v1beta2.ProcessGroupID) (Explanation, error) {
 		Cluster: f.Cluster.Namespace + "/" + f.Cluster.Name, Class: string(g.ProcessClass), Zone: g.FaultDomain,
 		Group: groupOf(f.Cluster, g, PlanOf(f.Cluster)), Servers: []Server{}, Gates: []Gate{}, Silence: f.Silence,
 	}
+	if f.Status == nil {
+		v.unread = "the database was not read"
+	}
 	v.Pod = cmp.Or(append(podsOf(f.Cluster, []string{string(id)}), "")...)
 	if pod := f.Pods[id]; pod != nil {
 		v.Pod, v.Node, v.Phase = pod.Name, pod.Spec.NodeName, string(pod.Status.Phase)
@@ -96,7 +101,11 @@ func Explain(f Facts, id v1beta2.ProcessGroupID) (Explanation, error) {
 	}
 	if g.Marked() && !g.ExclusionSkipped {
 		if g.ExclusionTimestamp == nil {
-			judge(fdb.GateExclude, "to exclude it")
+			what := "to exclude it"
+			if v.Exclusion.Excluded {
+				what = "to prove that it is safe to delete"
+			}
+			judge(fdb.GateExclude, what)
 		}
 		tolerance := fdb.Verdict{Reason: fdb.DatabaseSilent, Message: cmp.Or(f.Silence, "the database was not read")}
 		if f.Status != nil {
@@ -139,7 +148,7 @@ func (v Explanation) Text(now time.Time) string {
 		say("server", "%s", text)
 	}
 	if len(v.Servers) == 0 {
-		say("server", "%s", cmp.Or(v.Silence, "none reports"))
+		say("server", "%s", cmp.Or(v.Silence, v.unread, "none reports"))
 	}
 	if v.Exclusion.State != "" {
 		say("exclusion", "%s", because(v.Exclusion.State, v.Exclusion.Note))
