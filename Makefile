@@ -95,6 +95,10 @@ demo-kubernetes: build controlplane ## Pawl on a real control plane, from deploy
 demo-rollout: build controlplane ## five real etcd members on a real control plane, changed in batches under a client's writes: the leader last, a broken version taken back (KEEP=1 leaves them running)
 	$(GO) -C test run ./demo/rollout/cmd -root $(CURDIR) $(if $(KEEP),-keep)
 
+.PHONY: demo-fdb
+demo-fdb: build controlplane ## a FoundationDB database, played by fdbsim, on a real control plane: a plan, a pod that hangs, a killed operator, an upgrade that one old client holds, two restores (KEEP=1 leaves it running)
+	$(GO) -C test run ./demo/foundationdb/cmd -root $(CURDIR) $(if $(KEEP),-keep)
+
 ##@ Test
 
 bin/testsum: $(wildcard tools/testsum/*.go) tools/go.mod

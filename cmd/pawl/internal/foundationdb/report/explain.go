@@ -27,6 +27,7 @@ type Explanation struct {
 	Coordinator bool      `json:"coordinator"`
 	Exclusion   Exclusion `json:"exclusion,omitzero"`
 	Gates       []Gate    `json:"gates"`
+	ReplacedAt  time.Time `json:"replacedAt,omitzero"` // by itself, at the earliest; zero: it does not fail, or waits for a person
 	Silence     string    `json:"silence,omitempty"`
 
 	unread string
@@ -95,6 +96,7 @@ func Explain(f Facts, id v1beta2.ProcessGroupID) (Explanation, error) {
 			v.Exclusion = e
 		}
 	}
+	v.ReplacedAt, _ = foundationdb.ReplacedAt(f.Cluster, g)
 	judge := func(name fdb.Gate, what string) {
 		verdict := f.Gate(name)
 		v.Gates = append(v.Gates, Gate{string(name), what, verdict.Open, verdict.Reason, verdict.Message})
@@ -152,6 +154,13 @@ func (v Explanation) Text(now time.Time) string {
 	}
 	if v.Exclusion.State != "" {
 		say("exclusion", "%s", because(v.Exclusion.State, v.Exclusion.Note))
+	}
+	switch wait := v.ReplacedAt.Sub(now); {
+	case v.ReplacedAt.IsZero():
+	case wait > 0:
+		say("replaced", "by itself in %s at the earliest, unless it comes back", view.Age(wait))
+	default:
+		say("replaced", "by itself, once the database is available and no other group is replaced")
 	}
 	for _, g := range v.Gates {
 		text := "open"

@@ -159,7 +159,12 @@ func few(targets []string) string {
 	if len(targets) <= most {
 		return strings.Join(targets, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(targets[:most-1], ", "), len(targets)-most+1)
+	rest := len(targets) - most + 1
+	var clipped int // the status has no more than some, and says so
+	if _, err := fmt.Sscanf(targets[len(targets)-1], "and %d more", &clipped); err == nil {
+		rest += clipped - 1
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(targets[:most-1], ", "), rest)
 }
 
 // because is a reason with its message.

@@ -92,3 +92,49 @@ func TestOrderAndBytes(t *testing.T) {
 		}
 	}
 }
+
+// The targets that the status left out are counted too.
+func TestFew(t *testing.T) {
+	for want, targets := range map[string][]string{
+		"":                   nil,
+		"a, b, c, d":         {"a", "b", "c", "d"},
+		"a, b, c and 2 more": {"a", "b", "c", "d", "e"},
+		"a, b, c and 9 more": {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "and 2 more"},
+	} {
+		if got := few(targets); got != want {
+			t.Errorf("%v is %q, want %q", targets, got, want)
+		}
+	}
+}
+
+// A group that fails is replaced by itself, and one that a person has marked is not explained so.
+func TestExplainReplaced(t *testing.T) {
+	began := time.Unix(1_800_000_000, 0)
+	group := v1beta2.ProcessGroupStatus{ProcessGroupID: "storage-1", ProcessClass: "storage", ProcessGroupConditions: []v1beta2.ProcessGroupCondition{
+		{Type: v1beta2.MissingProcesses, Timestamp: began.Unix()},
+	}}
+	c := &v1beta2.FoundationDBCluster{}
+	for what, test := range map[string]struct {
+		change func(*v1beta2.ProcessGroupStatus)
+		want   time.Time
+	}{
+		"fails":     {func(*v1beta2.ProcessGroupStatus) {}, began.Add(2 * time.Hour)},
+		"is marked": {func(g *v1beta2.ProcessGroupStatus) { g.RemovalTimestamp = &metav1.Time{Time: began} }, time.Time{}},
+		"is ready": {func(g *v1beta2.ProcessGroupStatus) {
+			g.ProcessGroupConditions[0].Type = v1beta2.ProcessGroupConditionReady
+		}, time.Time{}},
+		"is switched off": {func(*v1beta2.ProcessGroupStatus) { c.Spec.AutomationOptions.Replacements.Enabled = new(false) }, time.Time{}},
+	} {
+		c.Spec.AutomationOptions.Replacements.Enabled = nil
+		g := *group.DeepCopy()
+		test.change(&g)
+		c.Status.ProcessGroups = []v1beta2.ProcessGroupStatus{g}
+		v, err := Explain(Facts{Cluster: c, Now: began}, "storage-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !v.ReplacedAt.Equal(test.want) {
+			t.Errorf("%s: replaced at %s, want %s", what, v.ReplacedAt, test.want)
+		}
+	}
+}
