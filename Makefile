@@ -95,6 +95,10 @@ demo-kubernetes: build controlplane ## Pawl on a real control plane, from deploy
 demo-rollout: build controlplane ## five real etcd members on a real control plane, changed in batches under a client's writes: the leader last, a broken version taken back (KEEP=1 leaves them running)
 	$(GO) -C test run ./demo/rollout/cmd -root $(CURDIR) $(if $(KEEP),-keep)
 
+.PHONY: demo-fdb
+demo-fdb: build controlplane ## a FoundationDB database, played by fdbsim, on a real control plane: a plan, a pod that hangs, a killed operator, an upgrade that one old client holds, two restores (KEEP=1 leaves it running)
+	$(GO) -C test run ./demo/foundationdb/cmd -root $(CURDIR) $(if $(KEEP),-keep)
+
 ##@ Test
 
 bin/testsum: $(wildcard tools/testsum/*.go) tools/go.mod
@@ -115,10 +119,12 @@ test-kruise: bin/testsum controlplane kruise ## the tests on OpenKruise's real m
 
 .PHONY: test-fdb
 test-fdb: bin/testsum build controlplane ## the lives of simulated FoundationDB databases on a real control plane, whole; the others take a sample
+	PAWL_TEST_FDB=whole $(TESTSUM) . -- -count 1 -timeout 30m ./operator/foundationdb/clusters
 	PAWL_TEST_FDB=whole $(TESTSUM) test -- -count 1 -timeout 1h ./foundationdb
 
 # Transcripts show times, which the detector stretches: they run without it.
-RACED = $(shell $(GO) list $(PKGS) | grep -v -e '/docs/guide$$' -e '/cmd/pawl$$')
+# Lives of clusters take ten times as long with it: a sample of them runs.
+RACED = $(shell $(GO) list $(PKGS) | grep -v -e '/docs/guide$$' -e '/cmd/pawl$$' -e '/foundationdb/clusters$$')
 
 .PHONY: test-prometheus
 test-prometheus: bin/testsum controlplane prometheus ## the tests on a real Prometheus; without one the others skip them
@@ -127,6 +133,7 @@ test-prometheus: bin/testsum controlplane prometheus ## the tests on a real Prom
 .PHONY: test-race
 test-race: bin/testsum ## run the tests of the product under the race detector
 	$(TESTSUM) . -- -race -timeout 30m $(RACED)
+	$(TESTSUM) . -- -race -timeout 30m -run '^TestStories$$/^(create|knob|replace_by_list|incompatible_upgrade_of_the_split_image)$$' ./operator/foundationdb/clusters
 
 .PHONY: test-crash
 test-crash: bin/testsum ## the tests named TestCrash… and TestKill…, with KILLS=1000 kills each, and FREEZE=5m of frozen servers
@@ -136,6 +143,8 @@ test-crash: bin/testsum ## the tests named TestCrash… and TestKill…, with KI
 .PHONY: test-points
 test-points: bin/testsum build controlplane ## one run for each point of a crash, where the others take samples: hours (POINTS=40 for larger samples)
 	PAWL_CRASH_STEP=1 $(TESTSUM) . -- -count 1 -timeout 1h -run '^Test(Crashes|Finding28DeletionsInEveryFlow)$$' ./operator/sharedstorage
+	PAWL_CRASH_STEP=1 $(TESTSUM) . -- -count 1 -timeout 6h -run '^Test(CrashPoints|StuckGroup|UpgradeTakenBack)$$' ./operator/foundationdb/clusters
+	PAWL_LIVES=1000 $(TESTSUM) . -- -count 1 -timeout 6h -run '^TestManyLives$$' ./operator/foundationdb/clusters
 	PAWL_SHAREDSTORAGE_ROUNDS=20 $(TESTSUM) . -- -count 1 -timeout 30m ./operator/sharedstorage/local
 	PAWL_TEST_POINTS=$(POINTS) $(TESTSUM) . -- -count 1 -timeout 6h -run '^Test(Explore|TwoServers)' ./cluster/service
 	PAWL_TEST_POINTS=$(POINTS) $(TESTSUM) test -- -count 1 -timeout 6h ./faults

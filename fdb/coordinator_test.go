@@ -291,6 +291,8 @@ func TestJudgeCoordinators(t *testing.T) {
 			}
 		}, why: "10.0.0.5:4501 has TLS false, it should have true"},
 		{name: "TLS still there", servers: func(s []server) { s[9].address = "10.0.0.10:4500:tls" }, unfit: true},
+		{name: "TLS still there on what leaves", servers: func(s []server) { s[9].address = "10.0.0.10:4500:tls" },
+			wish: func(w *fdb.CoordinatorWish) { w.Leaving = []string{sample()[9].id} }},
 		{name: "TLS still there, of a tester", servers: func(s []server) { s[9].address, s[9].class = "10.0.0.10:4500:tls", "test" }},
 		{name: "by name", servers: func(s []server) { s[4].name = "log-1.local" }, why: "log-1.local:4501 (log-1) is given by name, it should be by IP"},
 		{name: "by name, wanted", servers: func(s []server) { s[4].name = "log-1.local" }, wish: func(w *fdb.CoordinatorWish) { w.DNS = true }},

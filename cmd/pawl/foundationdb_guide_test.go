@@ -45,6 +45,7 @@ func TestFoundationDBGuideCommands(t *testing.T) {
 	commands := 0
 	for _, block := range regexp.MustCompile("(?ms)^```sh[^\n]*\n(.*?)^```$").FindAllStringSubmatch(page, -1) {
 		for line := range strings.Lines(strings.ReplaceAll(block[1], "\\\n", "")) {
+			line, _, _ = strings.Cut(strings.TrimSpace(line), " #")
 			commands++
 			for _, m := range regexp.MustCompile(`-f (\S+)`).FindAllStringSubmatch(line, -1) {
 				if _, err := os.Stat(filepath.Join("../..", m[1])); err != nil {
@@ -68,8 +69,24 @@ func TestFoundationDBGuideCommands(t *testing.T) {
 			}
 		}
 	}
-	if commands < 25 {
-		t.Fatalf("only %d commands were read", commands)
+	verbs := regexp.MustCompile("(?m)kubectl pawl (fdb [^#`]*?)\\s*(?:#.*)?(?:$|`)").FindAllStringSubmatch(strings.ReplaceAll(page, "approve\n", "approve "), -1)
+	for _, m := range verbs {
+		verb, rest, err := root(&cli.App{}).Find(strings.Fields(m[1]))
+		if err == nil && !verb.Runnable() {
+			err = fmt.Errorf("it is a group of verbs")
+		}
+		if err == nil {
+			err = verb.ParseFlags(rest)
+		}
+		if err == nil && verb.Args != nil {
+			err = verb.Args(verb, verb.Flags().Args())
+		}
+		if err != nil {
+			t.Errorf("pawl %s: %v", m[1], err)
+		}
+	}
+	if commands < 25 || len(verbs) < 8 {
+		t.Fatalf("only %d commands and %d verbs were read", commands, len(verbs))
 	}
 	operator, _, err := root(&cli.App{}).Find([]string{"operator"})
 	if err != nil {

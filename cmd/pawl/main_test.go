@@ -41,7 +41,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"start": start, "halt": halt, "waitfor": waitFor, "exits": exits, "normal": normal, "runid": runID,
-			"cut": cut, "absent": absent,
+			"cut": cut, "absent": absent, "kubeapi": kubeapi,
 		},
 	})
 }
@@ -233,6 +233,8 @@ var times = []struct {
 	text string
 }{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
+	{regexp.MustCompile(`\b\d{4}d\b`), "9999d"}, // since 2020
+	{regexp.MustCompile(`\b\d{8}-\d{6}\b`), "DATE"},
 	{regexp.MustCompile(`\d\d:\d\d:\d\d(\.\d{3}Z)?`), "CLOCK"},
 	{regexp.MustCompile(`\b(\d+m)?\d+(\.\d)?s\b`), "0.0s"},
 }

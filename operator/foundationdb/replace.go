@@ -88,8 +88,18 @@ func (b *budget) use(zone string) {
 	}
 }
 
-// failed reports whether a group has failed for too long.
-func failed(g v1beta2.ProcessGroupStatus, options v1beta2.ReplacementOptions, taints bool, now time.Time) bool {
+// ReplacedAt is when a group has failed for so long that it is replaced by itself, within the budget and while the
+// database is available. False: it does not fail, it is marked already, or nothing is replaced by itself.
+func ReplacedAt(c *v1beta2.FoundationDBCluster, g v1beta2.ProcessGroupStatus) (at time.Time, fails bool) {
+	options := c.Spec.AutomationOptions.Replacements
+	if g.Marked() || !or(options.Enabled, true) || or(options.MaxConcurrentReplacements, defaultReplacements) <= 0 {
+		return time.Time{}, false
+	}
+	return failedAt(g, options, taintsCount(c))
+}
+
+// failedAt is when a group has failed for too long: of the first of its failures.
+func failedAt(g v1beta2.ProcessGroupStatus, options v1beta2.ReplacementOptions, taints bool) (at time.Time, fails bool) {
 	for _, condition := range g.ProcessGroupConditions {
 		wait := seconds(or(options.FailureDetectionTimeSeconds, defaultFailureDetection))
 		if condition.Type == v1beta2.NodeTaintReplacing {
@@ -98,11 +108,17 @@ func failed(g v1beta2.ProcessGroupStatus, options v1beta2.ReplacementOptions, ta
 			}
 			wait = seconds(or(options.TaintReplacementTimeSeconds, defaultTaintReplacement))
 		}
-		if failures[condition.Type] && now.Sub(time.Unix(condition.Timestamp, 0)) > wait {
-			return true
+		if end := time.Unix(condition.Timestamp, 0).Add(wait); failures[condition.Type] && (!fails || end.Before(at)) {
+			at, fails = end, true
 		}
 	}
-	return false
+	return at, fails
+}
+
+// failed reports whether a group has failed for too long.
+func failed(g v1beta2.ProcessGroupStatus, options v1beta2.ReplacementOptions, taints bool, now time.Time) bool {
+	at, fails := failedAt(g, options, taints)
+	return fails && now.After(at)
 }
 
 // CrashLoops reports whether a container of the group crashes on purpose.

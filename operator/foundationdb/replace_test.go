@@ -57,6 +57,8 @@ func TestReplaceFailed(t *testing.T) {
 		{"storage under maintenance", ``, ReplaceFacts{Available: true, MaintenanceZone: "a"}, groups{one}, "[] [] false"},
 		{"another zone under maintenance", ``, ReplaceFacts{Available: true, MaintenanceZone: "b"}, groups{one}, "[storage-1] [] false"},
 		{"a log under maintenance", ``, ReplaceFacts{Available: true, MaintenanceZone: "a"}, groups{with(one, func(g *v1beta2.ProcessGroupStatus) { g.ProcessClass = "log" })}, "[storage-1] [] false"},
+		{"servers that do not report, in an upgrade", ``, ReplaceFacts{Available: true, Upgrading: true}, groups{failedFor("storage-1", "a", "MissingProcesses", 8000)}, "[] [] false"},
+		{"servers that report, in an upgrade", ``, ReplaceFacts{Available: true, Upgrading: true}, groups{failedFor("storage-1", "a", "SidecarUnreachable", 8000)}, "[storage-1] [] false"},
 		{"marked already", ``, healthy, groups{with(one, going)}, "[] [] false"},
 
 		{"the budget is 1", ``, healthy, groups{one, failedFor("storage-2", "a", "MissingPod", 8000), failedFor("storage-3", "b", "MissingPod", 9000)}, "[storage-1] [] true"},

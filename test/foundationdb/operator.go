@@ -82,6 +82,9 @@ func (o *Operator) Check() error {
 	}
 }
 
+// PID is the id of the process.
+func (o *Operator) PID() int { return o.command.Process.Pid }
+
 // Kill ends the operator at once.
 func (o *Operator) Kill() error {
 	err := o.command.Process.Kill()

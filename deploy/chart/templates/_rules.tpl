@@ -175,6 +175,12 @@ fails when one of them is not used or a request is refused. */ -}}
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, create, patch]
+{{- if .Values.foundationdb.fixCoordinatorIPs }}
+# Cluster files in pods whose coordinators have moved.
+- apiGroups: [""]
+  resources: [pods/exec]
+  verbs: [get]
+{{- end }}
 {{- end }}
 # Events.
 - apiGroups: [events.k8s.io]

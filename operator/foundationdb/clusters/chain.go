@@ -1,10 +1,10 @@
 package clusters
 
 import (
+	"context"
 	"time"
 
 	"github.com/pawl-dev/pawl/chain"
-	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
@@ -51,6 +51,39 @@ var refused = chain.Chain[*pass]{
 	{Name: "AddPods", Decide: addPods},
 }
 
+// beforeActs are the links that act on the database by what its status says.
+var beforeActs = map[string]bool{
+	"UpdateDatabaseConfiguration": true, "ExcludeProcesses": true, "ChangeCoordinators": true, "BounceProcesses": true, "UpdatePods": true,
+	"RemoveProcessGroups": true,
+}
+
+// rereading is a chain that reads the status anew before each of these links, as
+// cacheDatabaseStatusForReconciliation: false asks for.
+func rereading(links chain.Chain[*pass]) chain.Chain[*pass] {
+	var all chain.Chain[*pass]
+	for _, link := range links {
+		if beforeActs[link.Name] {
+			all = append(all, chain.Sub[*pass]{Name: "ReadStatus", Run: readStatus})
+		}
+		all = append(all, link)
+	}
+	return all
+}
+
+func readStatus(ctx context.Context, p *pass) outcome.Outcome {
+	p.gatherStatus(ctx)
+	p.observe()
+	return outcome.Done()
+}
+
+// cached reports whether a pass reads the status once.
+func (p *pass) cached() bool {
+	if cache := p.stored.Spec.AutomationOptions.CacheDatabaseStatusForReconciliation; cache != nil {
+		return *cache
+	}
+	return !p.options.NoStatusCache
+}
+
 // heard keeps a link from judging while the database does not answer.
 func heard(decide func(*pass) decision) func(*pass) decision {
 	return func(p *pass) decision {
@@ -58,7 +91,7 @@ func heard(decide func(*pass) decision) func(*pass) decision {
 		case p.cluster.Status.ConnectionString == "": // there is nothing to hear yet
 			return decision{}
 		case p.status == nil:
-			return later(silentAgain, fdb.DatabaseSilent, "%s", p.silence)
+			return later(silentAgain, p.mute, "%s", p.silence)
 		}
 		return decide(p)
 	}

@@ -1,8 +1,11 @@
 package clusters
 
 import (
+	"slices"
+
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/port"
 )
 
 const reasonClients = "ClientsTooOld"
@@ -10,6 +13,9 @@ const reasonClients = "ClientsTooOld"
 // checkClientCompatibility reports an upgrade that waits for its clients. It was held when the pass
 // began, so that all is judged by the version that holds: replacements and removals go on.
 func checkClientCompatibility(p *pass) decision {
+	if p.toolless != "" {
+		return later(clientsAgain, port.ToolsMissing.Reason(), "%s", p.toolless)
+	}
 	if len(p.clients) == 0 {
 		return decision{}
 	}
@@ -30,6 +36,11 @@ func (p *pass) holdUpgrade() {
 		if !p.sidecarsAt(p.desired) {
 			p.cluster.Spec.Version = p.cluster.Status.RunningVersion
 		}
+		return
+	}
+	if lines := p.database.Versions(); lines != nil && !slices.Contains(lines, target.Short()) { // nil: a plan, made elsewhere
+		p.toolless = "there are no tools for " + target.Short() + ", to which the cluster is to be upgraded."
+		p.cluster.Spec.Version = p.cluster.Status.RunningVersion
 		return
 	}
 	if p.cluster.Spec.IgnoreUpgradabilityChecks {

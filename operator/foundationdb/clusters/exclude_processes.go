@@ -160,6 +160,7 @@ func (p *pass) excludable() (chosen []*v1beta2.ProcessGroupStatus, left int, why
 			if p.hasRoles(g) {
 				c.ongoing++
 			}
+		case len(p.exclusionTargets(g)) == 0: // no exclusion can name it yet
 		default:
 			c.candidates = append(c.candidates, g)
 		}

@@ -2,6 +2,8 @@ package clusters
 
 import (
 	"context"
+	"errors"
+	"strconv"
 	"sync"
 	"time"
 
@@ -26,6 +28,7 @@ type facts struct {
 
 	status  *fdb.Status // nil: the database was not heard
 	silence string      // why not
+	mute    string      // the reason of the silence, in CamelCase
 	// processes are those of our data center, by group.
 	processes map[v1beta2.ProcessGroupID][]*fdb.Process
 }
@@ -174,7 +177,7 @@ func seen[T any, P interface {
 // gatherStatus reads the status document. While it cannot be used in an incompatible upgrade, the tools
 // of the other version are tried: the one whose client reaches the coordinators tells what runs.
 func (p *pass) gatherStatus(ctx context.Context) {
-	p.status, p.silence = nil, ""
+	p.status, p.silence, p.mute = nil, "", fdb.DatabaseSilent
 	at, err := p.endpoint()
 	if err != nil {
 		p.silence = "there is no connection string yet"
@@ -192,6 +195,9 @@ func (p *pass) gatherStatus(ctx context.Context) {
 		p.status = s
 	} else {
 		p.silence = fault.Message(err)
+		if errors.Is(err, port.ToolsMissing) {
+			p.mute = port.ToolsMissing.Reason()
+		}
 	}
 	if foundationdb.UpgradesIncompatibly(p.cluster) && !quorum(s) {
 		desired, err := fdb.ParseVersion(p.desired)
@@ -241,7 +247,9 @@ func (p *pass) gatherPods(ctx context.Context) {
 			m.present = upgrade && launcherVersion(m.pod) == p.desired
 			continue
 		}
-		m.variables = p.memory.variables[m.pod.UID].values
+		if known := p.memory.variables[m.pod.UID]; known.text == sidecarRun(m.pod) {
+			m.variables = known.values
+		}
 		m.present = upgrade && p.memory.present[m.pod.UID] == p.desired
 		if ready(m.pod, foundationdb.SidecarContainer) && (m.variables == nil || upgrade && !m.present) {
 			asked = append(asked, m)
@@ -257,7 +265,7 @@ func (p *pass) gatherPods(ctx context.Context) {
 	p.parallel(asked, func(m *member) { p.ask(ctx, m, upgrade) })
 	for _, m := range asked {
 		if m.variables != nil {
-			p.memory.variables[m.pod.UID] = variables{values: m.variables}
+			p.memory.variables[m.pod.UID] = variables{text: sidecarRun(m.pod), values: m.variables}
 		}
 		if m.present {
 			p.memory.present[m.pod.UID] = p.desired
@@ -329,4 +337,14 @@ func ready(pod *corev1.Pod, container string) bool {
 // age is how long ago an object was made.
 func (p *pass) age(object port.Object) time.Duration {
 	return p.now.Sub(object.GetCreationTimestamp().Time)
+}
+
+// sidecarRun names the program that the sidecar of a pod runs: another one has other variables.
+func sidecarRun(pod *corev1.Pod) string {
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.Name == foundationdb.SidecarContainer {
+			return s.Image + " " + strconv.Itoa(int(s.RestartCount))
+		}
+	}
+	return ""
 }

@@ -21,6 +21,15 @@ import (
 // settled checks that a cluster that is as it should be is left alone.
 func (l *life) settled() {
 	l.t.Helper()
+	for quiet, n := 0, 0; quiet < 2 && n < 60; n++ { // data still move, which the status tells
+		before := l.Effects()
+		if out := l.pass(); !out.IsDone() {
+			l.fail("%s", out)
+		}
+		if quiet++; l.Effects() != before {
+			quiet = 0
+		}
+	}
 	mark := l.Cluster().Mark()
 	before := l.Effects()
 	for range 3 {

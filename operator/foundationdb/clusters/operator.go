@@ -29,6 +29,8 @@ type Options struct {
 	ReplaceOnSecurityContext bool
 	// KeepIncompatible leaves the pods alone whose servers speak another protocol than the database.
 	KeepIncompatible bool
+	// NoStatusCache reads the status before each link that acts by it, where a cluster does not say otherwise.
+	NoStatusCache bool
 	// AdoptAtOnce takes over clusters of other operators without asking.
 	AdoptAtOnce bool
 	// WriteClusterFile writes a connection string into the data folders of a pod that runs, unless they have it, and
@@ -90,6 +92,8 @@ type pass struct {
 	hash      string // of the plan, while links are held
 	// clients hold back the upgrade.
 	clients []fdb.Client
+	// toolless says which tools are missing for an upgrade: nobody could hear the database after it.
+	toolless string
 }
 
 // group returns the group with an id; nil if there is none.

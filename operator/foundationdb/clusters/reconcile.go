@@ -46,7 +46,11 @@ func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 	if err := p.approve(ctx); err != nil {
 		return outcome.Fail(err)
 	}
-	report := p.links().ReconcileAndSave(ctx, p, func(ctx context.Context, p *pass, r chain.Report) error {
+	links := p.links()
+	if !p.cached() {
+		links = rereading(links)
+	}
+	report := links.ReconcileAndSave(ctx, p, func(ctx context.Context, p *pass, r chain.Report) error {
 		p.conclude(r)
 		return p.save(ctx)
 	})

@@ -84,7 +84,7 @@ func removeProcessGroups(p *pass) decision {
 // there: an operator that was frozen has excluded what another one had removed.
 func (p *pass) leftExclusions() []string {
 	prefix := p.cluster.Spec.ProcessGroupIDPrefix
-	if foundationdb.UsesLocks(p.cluster.Spec) && prefix == "" {
+	if p.silent() || foundationdb.UsesLocks(p.cluster.Spec) && prefix == "" {
 		return nil // they may be those of another operator
 	}
 	var left []string
@@ -142,54 +142,6 @@ func (p *pass) knownBy(g *v1beta2.ProcessGroupStatus) string {
 		}
 	}
 	return strings.Join(parts, ",")
-}
-
-// proving is the act of finding out which drained groups are safe to delete. The status must show it, and
-// one more exclude, which waits for the data, must say so: one for all that look free, and one for each
-// where that is not enough.
-func (p *pass) proving(draining []*v1beta2.ProcessGroupStatus) act {
-	return act{
-		Name: "prove that nothing is left on", Targets: groupIDs(draining),
-		Assume: func(p *pass) { p.concludeExclusion(idsOf(draining)) },
-		Do: func(ctx context.Context, p *pass) outcome.Outcome {
-			known := map[string]v1beta2.ProcessGroupID{}
-			var targets []string
-			for _, g := range draining {
-				text := p.knownBy(g)
-				if text == "" {
-					continue
-				}
-				known[text] = g.ProcessGroupID
-				targets = append(targets, text)
-			}
-			var named []string
-			free := without(targets, fdb.Removable(p.status, targets, p.limits, func(names []string) fdb.Result {
-				named = append(named, names...)
-				return fdb.Result{Outcome: fdb.Ok}
-			}))
-			if len(free) == 0 {
-				return outcome.Done()
-			}
-			if out := outcome.Fail(p.save(ctx)); out.IsFail() {
-				return out
-			}
-			if out := p.take(ctx); !out.IsDone() {
-				return out
-			}
-			if result := p.run(ctx, fdb.Exclude(named, false)); result.Outcome != fdb.Ok && len(free) > 1 {
-				free = without(free, fdb.Removable(p.status, free, p.limits, func(names []string) fdb.Result { return p.run(ctx, fdb.Exclude(names, false)) }))
-			} else if result.Outcome != fdb.Ok {
-				return outcome.Later(startAgain, reasonOf(result), "exclude %s: %s", some(named), result)
-			}
-			var ids []v1beta2.ProcessGroupID
-			for _, text := range free {
-				ids = append(ids, known[text])
-			}
-			p.concludeExclusion(ids)
-			p.event("SafeToDelete", "%s: excluded, without roles, no coordinator, and exclude says so", some(names(ids)))
-			return outcome.Fail(p.save(ctx))
-		},
-	}
 }
 
 // concludeExclusion notes that groups are safe to delete.

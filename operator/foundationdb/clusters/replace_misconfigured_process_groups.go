@@ -49,6 +49,9 @@ func replaceMisconfigured(p *pass) decision {
 		}
 		return acts(out, growing(next))
 	}
+	if !p.cluster.Status.Configured { // the first coordinators are among them
+		return later(startAgain, "NotConfigured", "%d groups are replaced once there is a database", len(wrong))
+	}
 	if p.converts() {
 		return later(upgradeAgain, "UpgradeOrConversion", "%d groups are replaced after the upgrade or the TLS conversion", len(wrong))
 	}

@@ -239,6 +239,7 @@ func (f *fleet) stages(since int, want ...string) {
 
 // TestRegions: two regions with satellites, created in stages from one, failed over, and shrunk to one.
 func TestRegions(t *testing.T) {
+	whole(t)
 	t.Parallel()
 	f := newFleet(t, shared(48, 4))
 	objects := regions(t)
@@ -286,6 +287,7 @@ func TestRegions(t *testing.T) {
 
 // TestRegionsShrink: of two regions the former primary is given up, and its objects are deleted at the end.
 func TestRegionsShrink(t *testing.T) {
+	whole(t)
 	t.Parallel()
 	f := newFleet(t, shared(48, 4))
 	objects := regions(t)

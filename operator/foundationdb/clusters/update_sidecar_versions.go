@@ -20,6 +20,7 @@ func updateSidecarVersions(p *pass) decision {
 		return decision{}
 	}
 	var outdated []*corev1.Pod
+	var groups []v1beta2.ProcessGroupID
 	images := map[string]string{}
 	for i := range p.cluster.Status.ProcessGroups {
 		g := &p.cluster.Status.ProcessGroups[i]
@@ -29,7 +30,7 @@ func updateSidecarVersions(p *pass) decision {
 		}
 		image, err := foundationdb.SidecarImage(p.cluster, classOf(g))
 		if have := imageOf(pod, foundationdb.SidecarContainer); err == nil && have != "" && have != image {
-			outdated = append(outdated, pod)
+			outdated, groups = append(outdated, pod), append(groups, g.ProcessGroupID)
 			images[pod.Name] = image
 		}
 	}
@@ -38,6 +39,11 @@ func updateSidecarVersions(p *pass) decision {
 	}
 	return acts(outcome.Done(), act{
 		Name: "change sidecar image", Targets: objectNames(outdated),
+		Assume: func(p *pass) {
+			for _, id := range groups {
+				p.drop(id, v1beta2.IncorrectSidecarImage)
+			}
+		},
 		Do: func(ctx context.Context, p *pass) outcome.Outcome {
 			return each(ctx, outdated, "SidecarNotChanged", func(pod *corev1.Pod) error {
 				patch, err := imagePatch(pod, foundationdb.SidecarContainer, images[pod.Name])

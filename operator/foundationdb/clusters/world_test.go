@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -250,3 +252,11 @@ func told(lines []string) []string {
 }
 
 func tail[T any](lines []T, n int) []T { return lines[max(0, len(lines)-n):] }
+
+// whole skips what takes minutes, unless all is to run: make test-fdb.
+func whole(t *testing.T) {
+	t.Helper()
+	if os.Getenv("PAWL_TEST_FDB") != "whole" {
+		t.Skip("it takes a minute: make test-fdb runs it")
+	}
+}

@@ -56,7 +56,11 @@ func New(ctx context.Context, o Options, plane controlplane.Options) (*Stage, er
 	if s.Plane, err = controlplane.StartContext(ctx, plane); err != nil {
 		return nil, err
 	}
-	s.Print("A Kubernetes control plane of three nodes runs (%s).", time.Since(began).Round(100*time.Millisecond))
+	of := " of three nodes"
+	if plane.Kubelet.Nodes < 0 { // the demo starts them
+		of = ""
+	}
+	s.Print("A Kubernetes control plane%s runs (%s).", of, time.Since(began).Round(100*time.Millisecond))
 	s.Print("$ export KUBECONFIG=%s", s.Plane.Kubeconfig())
 	return s, nil
 }
@@ -109,7 +113,7 @@ func (s *Stage) Kubectl(ctx context.Context, args ...string) error {
 
 // Show runs a command and shows it with its output.
 func (s *Stage) Show(ctx context.Context, name string, args ...string) error {
-	s.Print("$ %s %s", name, quoted(args))
+	s.Print("$ %s %s", name, Quoted(args))
 	cmd := s.Command(ctx, name, args...)
 	cmd.Stdout, cmd.Stderr = s.Out, s.Out
 	return named(cmd.Run(), name, args)
@@ -129,7 +133,7 @@ func (s *Stage) Quietly(ctx context.Context, args ...string) (string, error) {
 
 func named(err error, name string, args []string) error {
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", name, quoted(args), err)
+		return fmt.Errorf("%s %s: %w", name, Quoted(args), err)
 	}
 	return nil
 }
@@ -152,7 +156,8 @@ func (s *Stage) Command(ctx context.Context, name string, args ...string) *exec.
 	return cmd
 }
 
-func quoted(args []string) string {
+// Quoted is what a person types for arguments.
+func Quoted(args []string) string {
 	words := make([]string, len(args))
 	for i, arg := range args {
 		if words[i] = arg; strings.ContainsAny(arg, " $'\"{}*") {

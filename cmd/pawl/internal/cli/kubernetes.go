@@ -79,6 +79,9 @@ func (a *App) configured(cmd *cobra.Command) error {
 	}
 	a.Target = Target{}
 	usesBackend, why := targets(cmd)
+	if f := cmd.Flags().Lookup("objects"); f != nil && f.Changed { // files in place of a cluster
+		return nil
+	}
 	if other < rankLine && onlyOnKubernetes(cmd, a.completes) { // a store that the environment names is for other verbs
 		return a.setTarget(cmd)
 	}

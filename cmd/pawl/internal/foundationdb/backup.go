@@ -31,7 +31,7 @@ func (s *source) backups(ctx context.Context, cluster, name string) ([]*v1beta2.
 		}
 	}
 	if len(found) == 0 && name != "" {
-		return nil, control.NotFound.Errorf("%s has no FoundationDBBackup %s%s", s.place(), name, cli.Suggest(name, names))
+		return nil, control.NotFound.Errorf("there is no FoundationDBBackup %s in %s%s", name, s.place(), cli.Suggest(name, names))
 	}
 	return found, nil
 }

@@ -90,6 +90,9 @@ var harmless = map[string]bool{
 
 // owned is the first command of a text that may change what the operator owns; "": none.
 func owned(text string) (string, error) {
+	if strings.ContainsAny(text, "\n\r\x00") {
+		return "", cli.Usage.Errorf("%q: a command is one line", text)
+	}
 	commands, err := fdb.ParseCommands(text)
 	if err != nil {
 		return "", cli.Usage.Errorf("%s: %w", text, err)

@@ -115,9 +115,9 @@ func (s *source) clusterOf(ctx context.Context, name string, groups []string) (*
 	case len(with) == 0 && len(found) == 1:
 		return found[0], nil // which says what it does not have
 	case len(with) == 0:
-		return nil, control.NotFound.Errorf("no FoundationDBCluster of %s has the group %s", s.place(), strings.Join(groups, ", "))
+		return nil, control.NotFound.Errorf("no FoundationDBCluster in %s has the group %s", s.place(), strings.Join(groups, ", "))
 	}
-	return nil, cli.Usage.Errorf("several clusters of %s have the group %s: name one with -c", s.place(), strings.Join(groups, ", "))
+	return nil, cli.Usage.Errorf("several clusters in %s have the group %s: name one with -c", s.place(), strings.Join(groups, ", "))
 }
 
 // onNodes are the groups of clusters whose pods stand on nodes.

@@ -76,6 +76,13 @@ func lostWithout(f report.Facts, ids []v1beta2.ProcessGroupID) []string {
 	return lost
 }
 
+// unmarked are those groups that are not marked for removal already.
+func unmarked(c *v1beta2.FoundationDBCluster, ids []v1beta2.ProcessGroupID) []v1beta2.ProcessGroupID {
+	return slices.DeleteFunc(ids, func(id v1beta2.ProcessGroupID) bool {
+		return slices.ContainsFunc(c.Status.ProcessGroups, func(g v1beta2.ProcessGroupStatus) bool { return g.ProcessGroupID == id && g.Marked() })
+	})
+}
+
 // marked is a cluster in which groups are marked for removal.
 func marked(c *v1beta2.FoundationDBCluster, ids []v1beta2.ProcessGroupID) *v1beta2.FoundationDBCluster {
 	c = c.DeepCopy()
@@ -136,9 +143,9 @@ func (a verbs) removeGroups(ctx context.Context, w where, cluster string, args [
 	if err != nil {
 		return err
 	}
-	ids = slices.DeleteFunc(ids, func(id v1beta2.ProcessGroupID) bool {
-		return !without && slices.ContainsFunc(c.Status.ProcessGroups, func(g v1beta2.ProcessGroupStatus) bool { return g.ProcessGroupID == id && g.Marked() })
-	})
+	if !without {
+		ids = unmarked(c, ids)
+	}
 	if len(ids) == 0 {
 		a.Say("%s has no such group that is not marked for removal already", nameOf(c))
 		return a.tell(nil)
@@ -170,12 +177,12 @@ func (a verbs) cordonCommand() *cobra.Command {
 			}
 			var changes []change
 			for _, c := range found {
-				if ids := on[nameOf(c)]; len(ids) > 0 {
+				if ids := unmarked(c, on[nameOf(c)]); len(ids) > 0 {
 					changes = append(changes, removal(c, ids, nil))
 				}
 			}
 			if len(changes) == 0 {
-				a.Say("no process group of %s is on %s", s.place(), strings.Join(nodes, ", "))
+				a.Say("no process group of %s that is not marked for removal already is on %s", s.place(), strings.Join(nodes, ", "))
 				return a.tell(nil)
 			}
 			return a.carryOut(ctx, s, changes, how)

@@ -172,7 +172,7 @@ func (s *source) restores(ctx context.Context, cluster, name string) ([]*v1beta2
 		}
 	}
 	if len(found) == 0 && name != "" {
-		return nil, control.NotFound.Errorf("%s has no FoundationDBRestore %s", s.place(), name)
+		return nil, control.NotFound.Errorf("there is no FoundationDBRestore %s in %s", name, s.place())
 	}
 	slices.SortFunc(found, func(a, b *v1beta2.FoundationDBRestore) int { return strings.Compare(nameOf(a), nameOf(b)) })
 	return found, nil

@@ -124,7 +124,7 @@ func (s *source) clusters(ctx context.Context, name string) ([]*v1beta2.Foundati
 		}
 	}
 	if len(found) == 0 && name != "" {
-		return nil, control.NotFound.Errorf("%s has no FoundationDBCluster %s%s", s.place(), name, cli.Suggest(name, names))
+		return nil, control.NotFound.Errorf("there is no FoundationDBCluster %s in %s%s", name, s.place(), cli.Suggest(name, names))
 	}
 	slices.SortFunc(found, func(a, b *v1beta2.FoundationDBCluster) int { return strings.Compare(nameOf(a), nameOf(b)) })
 	return found, nil
@@ -147,13 +147,13 @@ func (s *source) cluster(ctx context.Context, name string) (*v1beta2.FoundationD
 	case err != nil:
 		return nil, err
 	case len(found) == 0:
-		return nil, control.NotFound.Errorf("%s has no FoundationDBCluster", s.place())
+		return nil, control.NotFound.Errorf("there is no FoundationDBCluster in %s", s.place())
 	case len(found) > 1:
 		var names []string
 		for _, c := range found {
 			names = append(names, nameOf(c))
 		}
-		return nil, cli.Usage.Errorf("%s has several clusters: name one of %s", s.place(), strings.Join(names, ", "))
+		return nil, cli.Usage.Errorf("there are several clusters in %s: name one of %s", s.place(), strings.Join(names, ", "))
 	}
 	return found[0], nil
 }
@@ -173,9 +173,7 @@ func (s *source) facts(ctx context.Context, c *v1beta2.FoundationDBCluster, data
 	switch {
 	case s.status != nil:
 		f.Status = s.status
-	case s.exec == nil:
-		f.Silence = "not read: give --status-file"
-	default:
+	case s.exec != nil:
 		status, err := s.readStatus(ctx, c, f.Pods)
 		f.Status = status
 		if err != nil {

@@ -36,7 +36,7 @@ func newDatabaseOperator(m *controller.Manager, o Options) (*databaseOperator, e
 	}
 	options := clusters.Options{
 		Limits: f.Limits, Templates: f.Templates, ReplaceOnSecurityContext: f.ReplaceOnSecurityContextChange,
-		KeepIncompatible: f.KeepIncompatibleProcesses, AdoptAtOnce: f.AdoptAtOnce, Links: metrics.Link,
+		KeepIncompatible: f.KeepIncompatibleProcesses, AdoptAtOnce: f.AdoptAtOnce, NoStatusCache: f.NoStatusCache, Links: metrics.Link,
 	}
 	if f.FixCoordinatorIPs {
 		options.WriteClusterFile = fdbkube.NewShell(m.GetConfig(), f.PostTimeout).WriteClusterFile

@@ -85,7 +85,7 @@ func (b Backup) Describe() string {
 	}
 	say("state", "%s", state)
 	say("tag", "%s", b.Tag)
-	say("restorable", "%s", truth(b.Restorable, "restorable"))
+	say("restorable", "%t", b.Restorable)
 	if b.URL != "" {
 		say("url", "%s", b.URL)
 	}

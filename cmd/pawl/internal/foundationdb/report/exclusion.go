@@ -83,7 +83,7 @@ func drain(f Facts, g v1beta2.ProcessGroupStatus, e Exclusion, reports bool) (st
 	case f.Status == nil:
 		return "Waiting", "the database was not read"
 	case !g.Marked():
-		return "Excluded", "it is not marked for removal: pawl fdb include " + f.Cluster.Name + " " + e.Group
+		return "Excluded", "it is not marked for removal: pawl fdb include " + e.Group + " -c " + f.Cluster.Name
 	case !e.Excluded:
 		return "Waiting", "it is not excluded yet"
 	case !reports:

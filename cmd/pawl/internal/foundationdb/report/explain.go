@@ -27,7 +27,10 @@ type Explanation struct {
 	Coordinator bool      `json:"coordinator"`
 	Exclusion   Exclusion `json:"exclusion,omitzero"`
 	Gates       []Gate    `json:"gates"`
+	ReplacedAt  time.Time `json:"replacedAt,omitzero"` // by itself, at the earliest; zero: it does not fail, or waits for a person
 	Silence     string    `json:"silence,omitempty"`
+
+	unread string
 }
 
 // Server is a process of the group that reports.
@@ -72,6 +75,9 @@ func Explain(f Facts, id v1beta2.ProcessGroupID) (Explanation, error) {
 		Cluster: f.Cluster.Namespace + "/" + f.Cluster.Name, Class: string(g.ProcessClass), Zone: g.FaultDomain,
 		Group: groupOf(f.Cluster, g, PlanOf(f.Cluster)), Servers: []Server{}, Gates: []Gate{}, Silence: f.Silence,
 	}
+	if f.Status == nil {
+		v.unread = "the database was not read"
+	}
 	v.Pod = cmp.Or(append(podsOf(f.Cluster, []string{string(id)}), "")...)
 	if pod := f.Pods[id]; pod != nil {
 		v.Pod, v.Node, v.Phase = pod.Name, pod.Spec.NodeName, string(pod.Status.Phase)
@@ -90,13 +96,18 @@ func Explain(f Facts, id v1beta2.ProcessGroupID) (Explanation, error) {
 			v.Exclusion = e
 		}
 	}
+	v.ReplacedAt, _ = foundationdb.ReplacedAt(f.Cluster, g)
 	judge := func(name fdb.Gate, what string) {
 		verdict := f.Gate(name)
 		v.Gates = append(v.Gates, Gate{string(name), what, verdict.Open, verdict.Reason, verdict.Message})
 	}
 	if g.Marked() && !g.ExclusionSkipped {
 		if g.ExclusionTimestamp == nil {
-			judge(fdb.GateExclude, "to exclude it")
+			what := "to exclude it"
+			if v.Exclusion.Excluded {
+				what = "to prove that it is safe to delete"
+			}
+			judge(fdb.GateExclude, what)
 		}
 		tolerance := fdb.Verdict{Reason: fdb.DatabaseSilent, Message: cmp.Or(f.Silence, "the database was not read")}
 		if f.Status != nil {
@@ -139,10 +150,17 @@ func (v Explanation) Text(now time.Time) string {
 		say("server", "%s", text)
 	}
 	if len(v.Servers) == 0 {
-		say("server", "%s", cmp.Or(v.Silence, "none reports"))
+		say("server", "%s", cmp.Or(v.Silence, v.unread, "none reports"))
 	}
 	if v.Exclusion.State != "" {
 		say("exclusion", "%s", because(v.Exclusion.State, v.Exclusion.Note))
+	}
+	switch wait := v.ReplacedAt.Sub(now); {
+	case v.ReplacedAt.IsZero():
+	case wait > 0:
+		say("replaced", "by itself in %s at the earliest, unless it comes back", view.Age(wait))
+	default:
+		say("replaced", "by itself, once the database is available and no other group is replaced")
 	}
 	for _, g := range v.Gates {
 		text := "open"

@@ -102,7 +102,12 @@ func (a *analysis) add(severity Severity, code, command string, groups []string,
 
 // command is a line that a person can call for this cluster.
 func (a *analysis) command(format string, args ...any) string {
-	return fmt.Sprintf("pawl "+format, args...) + " -n " + a.Cluster.Namespace
+	line, behind, found := strings.Cut(fmt.Sprintf("pawl "+format, args...), " -- ")
+	line += " -n " + a.Cluster.Namespace
+	if found {
+		line += " -- " + behind
+	}
+	return line
 }
 
 // Analyze says what is wrong with a cluster, the worst first.
@@ -203,15 +208,15 @@ var mending = map[v1beta2.ProcessGroupConditionType]struct {
 	command  string // %s: the groups; of the cluster
 	replaces bool
 }{
-	v1beta2.MissingProcesses:          {Error, "servers do not report", "fdb remove process-groups %s", true},
-	v1beta2.PodFailing:                {Error, "pods fail", "fdb remove process-groups %s", true},
-	v1beta2.ProcessHasIOError:         {Error, "disks fail", "fdb remove process-groups %s", true},
+	v1beta2.MissingProcesses:          {Error, "servers do not report", "fdb remove process-groups -c %s", true},
+	v1beta2.PodFailing:                {Error, "pods fail", "fdb remove process-groups -c %s", true},
+	v1beta2.ProcessHasIOError:         {Error, "disks fail", "fdb remove process-groups -c %s", true},
 	v1beta2.MissingPod:                {Warning, "pods are missing: the operator makes them", "", false},
 	v1beta2.MissingPVC:                {Warning, "claims are missing: the operator makes them", "", false},
 	v1beta2.MissingService:            {Warning, "services are missing: the operator makes them", "", false},
 	v1beta2.PodPending:                {Warning, "pods are on no node", "", false},
 	v1beta2.SidecarUnreachable:        {Warning, "sidecars do not answer the operator", "", false},
-	v1beta2.ProcessIsMarkedAsExcluded: {Error, "the database excludes groups that are not to go", "fdb include %s", false},
+	v1beta2.ProcessIsMarkedAsExcluded: {Error, "the database excludes groups that are not to go", "fdb include -c %s", false},
 	v1beta2.NodeTaintDetected:         {Info, "nodes are tainted", "", false},
 	v1beta2.NodeTaintReplacing:        {Warning, "nodes are tainted for long: the groups are replaced", "", false},
 	v1beta2.ProcessHasHighRunLoopBusy: {Info, "servers are busy", "", false},
@@ -325,7 +330,7 @@ func (a *analysis) database() {
 		}
 	}
 	if left := Leftovers(a.Facts); len(left) > 0 {
-		a.add(Warning, "ExclusionsLeft", a.command("fdb include %s --leftover", c.Name), nil, "exclusions of what is no group: %s", some(left))
+		a.add(Warning, "ExclusionsLeft", a.command("fdb include -c %s --leftover", c.Name), nil, "exclusions of what is no group: %s", some(left))
 	}
 }
 

@@ -101,9 +101,9 @@ func (p Plan) Held() bool {
 // brief is an entry beside one of its targets.
 func (e Entry) brief() string {
 	if e.Now {
-		return e.Action + " now"
+		return e.Link + " now"
 	}
-	return e.Action + " waits: " + e.Reason
+	return e.Link + " waits: " + e.Reason
 }
 
 // Text is the plan for people: what is done now, then what waits, and why.
@@ -145,12 +145,26 @@ func (p Plan) lines(now time.Time) string {
 				when = "in " + view.Age(e.NotBefore.Sub(now)) + " at the earliest"
 			}
 		}
-		t.Rows = append(t.Rows, []string{"  " + e.Link, strings.TrimSpace(e.Action + " " + strings.Join(e.Targets, ", ")), when, why})
+		t.Rows = append(t.Rows, []string{"  " + e.Link, strings.TrimSpace(e.Action + " " + few(e.Targets)), when, why})
 		if e.Remedy != "" && e.Reason != chain.ReasonHeld {
 			remedies = append(remedies, fmt.Sprintf("  %s: %s\n", e.Link, oneLine(e.Remedy)))
 		}
 	}
 	return t.String() + strings.Join(remedies, "")
+}
+
+// few are the first targets: the JSON form has all that the status has.
+func few(targets []string) string {
+	const most = 4
+	if len(targets) <= most {
+		return strings.Join(targets, ", ")
+	}
+	rest := len(targets) - most + 1
+	var clipped int // the status has no more than some, and says so
+	if _, err := fmt.Sscanf(targets[len(targets)-1], "and %d more", &clipped); err == nil {
+		rest += clipped - 1
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(targets[:most-1], ", "), rest)
 }
 
 // because is a reason with its message.

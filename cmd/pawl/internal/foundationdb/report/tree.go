@@ -53,12 +53,16 @@ func (c Cluster) Describe(now time.Time) string {
 	if c.MaintenanceZone != "" {
 		say("maintenance", "zone %s", c.MaintenanceZone)
 	}
+	width := 0
+	for _, one := range c.Coordinators {
+		width = max(width, len(one.Address))
+	}
 	for i, one := range c.Coordinators {
 		name := ""
 		if i == 0 {
 			name = "coordinators"
 		}
-		say(name, "%s  %s", one.Address, cmp.Or(one.Group, "of no group of this object"))
+		say(name, "%-*s  %s", width, one.Address, cmp.Or(one.Group, "of no group of this object"))
 	}
 	say("groups", "%d of %d are as they should be", c.ReconciledGroups, c.DesiredGroups)
 	b.WriteString(c.Tree(now))
