@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/fdb/sim"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
 	"github.com/pawl-dev/pawl/test/foundationdb"
 )
 
@@ -117,7 +118,7 @@ var steps = []step{
 
 // One database from its creation to its deletion, and what people do with it in between.
 func TestLife(t *testing.T) {
-	l := newLife(t, foundationdb.Options{Nodes: 6})
+	l := newLife(t, foundationdb.Options{Nodes: 6, Kubelet: func(o *kubelet.Options) { o.FileDelay = time.Second }})
 	l.name = "orders"
 	l.operate()
 	l.apply("../../examples/foundationdb/access.yaml")
