@@ -265,7 +265,7 @@ func (d *Demo) release(ctx context.Context) error {
 		func() error { return d.reconciled(ctx) },
 		func() error { return d.Kubectl(ctx, "get", "fdb", name, "-o", "wide") },
 		func() error {
-			lines, err := d.tell(regexp.MustCompile(` kill: |coordinators speak|recovered after`))
+			lines, err := d.tell(regexp.MustCompile(` kill: |coordinators speak`))
 			d.facts.Restarts = count(lines, " kill: ")
 			return err
 		},
