@@ -130,6 +130,11 @@ func TestBadInput(t *testing.T) {
 		{"get --config nowhere.yaml", 2, "nowhere.yaml"},
 		{"version x", 2, "unknown command"},
 		{"docs nothing", 2, "invalid argument"},
+		{"fdb plan --objects empty.yaml a b", 2, "accepts at most 1"},
+		{"fdb explain --objects empty.yaml", 2, "accepts 1 arg"},
+		{"fdb plan x --objects empty.yaml", 1, "OBJECT_NOT_FOUND"},
+		{"fdb cordon --objects empty.yaml", 2, "name nodes"},
+		{"fdb approve orders", 2, "accepts 2 arg"},
 	}
 	for _, test := range tests {
 		t.Run(test.args, func(t *testing.T) {

@@ -54,7 +54,7 @@ func TestBackup(t *testing.T) {
 	l.backup("second", "is stopped", func(b *v1beta2.BackupDetails) bool { return !b.Running })
 	l.backup("test-cluster", "goes on", func(b *v1beta2.BackupDetails) bool { return b.Running })
 
-	l.judge(0)
+	l.judge(0, 0)
 	l.database(func(d *sim.Cluster) { d.Disconnect(writer) })
 	want := l.keys()
 	state(v1beta2.BackupStopped)

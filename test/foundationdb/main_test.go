@@ -13,7 +13,7 @@ import (
 
 // No nodes: nothing runs here. The admission plugin asks for the right on finalizers, as OpenShift does.
 var suite = controlplane.NewSuite(controlplane.Options{
-	CRDs: []string{"../../deploy/crds", "../../deploy/fdb"}, Kubelet: kubelet.Options{Nodes: -1}, Audit: []string{user},
+	CRDs: []string{"../../deploy/crds", "../../deploy/fdb"}, Kubelet: kubelet.Options{Nodes: -1}, Audit: []string{user, account},
 	Admission: []string{"OwnerReferencesPermissionEnforcement"},
 })
 

@@ -1,15 +1,19 @@
 package foundationdb_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/pawl-dev/pawl/fdb"
+	"github.com/pawl-dev/pawl/fdb/sim"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/test/foundationdb"
 )
@@ -25,11 +29,11 @@ func TestThreeDataHall(t *testing.T) {
 	l.reconciled("created", 3*time.Minute)
 	l.write("7.3.69")
 	l.spread(fdb.DataHallLocality, 3)
-	l.judge(0)
+	l.judge(1, 0) // the first coordinators are not spread over the halls
 	l.change(func(s *v1beta2.FoundationDBClusterSpec) { s.DatabaseConfiguration.Storage = 10 })
 	l.reconciled("one more storage", 2*time.Minute)
 	has("storage", 10)(l)
-	l.judge(0)
+	l.judge(1, 0)
 	l.remove()
 }
 
@@ -82,4 +86,71 @@ func (l *life) spread(field string, want int) {
 			l.Errorf("by %s the servers are %v and the coordinators %v, want %d", field, servers, coordinators, want)
 		}
 	})
+}
+
+// One database over three Kubernetes clusters, which are namespaces here: three objects, each a fault domain, which share
+// locks. One operator acts for all of them, so the world cannot judge who has the lock.
+func TestKubernetesClusters(t *testing.T) {
+	whole(t)
+	first := newLife(t, foundationdb.Options{Nodes: 6})
+	lives := []*life{first}
+	for range 2 {
+		l := *first
+		l.namespace = l.plane.Namespace(t)
+		lives = append(lives, &l)
+	}
+	first.name = "events"
+	first.operate("--namespaces", lives[1].namespace, "--namespaces", lives[2].namespace)
+	for n, l := range lives {
+		l.name, l.operator = first.name, first.operator
+		l.apply("../../examples/foundationdb/access.yaml")
+		c := l.example("kubernetes-clusters.yaml", n)
+		c.Namespace = l.namespace
+		c.Spec.MinimumUptimeSecondsForBounce = 6
+		c.Spec.AutomationOptions.WaitBetweenRemovalsSeconds = new(1)
+		if n > 0 {
+			c.Spec.SeedConnectionString = first.cluster().Status.ConnectionString
+		}
+		l.must(l.admin.Create(t.Context(), c))
+		if n == 0 {
+			first.until("made", 2*time.Minute, func() (err error) { // it is available when the others have come
+				if first.cluster().Status.ConnectionString == "" {
+					return errors.New("there is no connection string")
+				}
+				first.database(func(d *sim.Cluster) {
+					if !strings.Contains(strings.Join(d.Transcript(), "\n"), "the database is created") {
+						err = errors.New("there is no database")
+					}
+				})
+				return err
+			})
+		}
+	}
+	for _, l := range lives {
+		l.reconciled("created", 3*time.Minute)
+	}
+	first.spread(fdb.ZoneLocality, 3)
+	first.write("7.3.69")
+	first.judge(first.caused(), 0)
+	for _, l := range lives {
+		l.change(func(s *v1beta2.FoundationDBClusterSpec) { s.DatabaseConfiguration.Storage = 6 })
+	}
+	for _, l := range lives {
+		l.reconciled("three more storage", 2*time.Minute)
+		has("storage", 2)(l)
+	}
+	first.judge(first.caused(), 0)
+	for _, l := range lives {
+		l.remove()
+	}
+}
+
+// example reads one object of an example.
+func (l *life) example(file string, n int) *v1beta2.FoundationDBCluster {
+	l.Helper()
+	text, err := os.ReadFile(filepath.Join("../../examples/foundationdb", file))
+	l.must(err)
+	c := &v1beta2.FoundationDBCluster{}
+	l.must(yaml.UnmarshalStrict([]byte(strings.Split(string(text), "\n---\n")[n]), c))
+	return c
 }

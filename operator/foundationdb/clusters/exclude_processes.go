@@ -60,7 +60,7 @@ func (p *pass) exclude(ctx context.Context, ids, targets []string, leads bool) o
 	if out := outcome.Fail(p.save(ctx)); out.IsFail() {
 		return out
 	}
-	if slices.ContainsFunc(ids, func(id string) bool { g, err := fdb.ParseGroupID(id); return err != nil || g.Class.Transaction() }) {
+	if slices.ContainsFunc(ids, p.recruits) {
 		p.disturb("exclusion")
 	}
 	result := p.run(ctx, fdb.Exclude(targets, true))
@@ -70,6 +70,19 @@ func (p *pass) exclude(ctx context.Context, ids, targets []string, leads bool) o
 	p.event("Excluded", "%s: marked for removal", some(targets))
 	p.noteExcluded(ids, leads)
 	return outcome.Done()
+}
+
+// recruits reports whether the database recruits others when a group is excluded, which is a recovery: its class is one
+// of the transaction system, or its servers have such a role, as storage servers do where there are no better ones.
+func (p *pass) recruits(id string) bool {
+	if g, err := fdb.ParseGroupID(id); err != nil || g.Class.Transaction() {
+		return true
+	}
+	return slices.ContainsFunc(p.status.Cluster.Processes, func(process fdb.Process) bool {
+		return process.Locality[fdb.InstanceLocality] == id && (process.Roles == nil || slices.ContainsFunc(process.Roles, func(r fdb.Role) bool {
+			return r.Role != "storage" && r.Role != "coordinator"
+		}))
+	})
 }
 
 // noteExcluded has the servers of groups excluded in what was read.

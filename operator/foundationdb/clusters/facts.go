@@ -3,6 +3,7 @@ package clusters
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"time"
 
@@ -244,7 +245,9 @@ func (p *pass) gatherPods(ctx context.Context) {
 			m.present = upgrade && launcherVersion(m.pod) == p.desired
 			continue
 		}
-		m.variables = p.memory.variables[m.pod.UID].values
+		if known := p.memory.variables[m.pod.UID]; known.text == sidecarRun(m.pod) {
+			m.variables = known.values
+		}
 		m.present = upgrade && p.memory.present[m.pod.UID] == p.desired
 		if ready(m.pod, foundationdb.SidecarContainer) && (m.variables == nil || upgrade && !m.present) {
 			asked = append(asked, m)
@@ -260,7 +263,7 @@ func (p *pass) gatherPods(ctx context.Context) {
 	p.parallel(asked, func(m *member) { p.ask(ctx, m, upgrade) })
 	for _, m := range asked {
 		if m.variables != nil {
-			p.memory.variables[m.pod.UID] = variables{values: m.variables}
+			p.memory.variables[m.pod.UID] = variables{text: sidecarRun(m.pod), values: m.variables}
 		}
 		if m.present {
 			p.memory.present[m.pod.UID] = p.desired
@@ -332,4 +335,14 @@ func ready(pod *corev1.Pod, container string) bool {
 // age is how long ago an object was made.
 func (p *pass) age(object port.Object) time.Duration {
 	return p.now.Sub(object.GetCreationTimestamp().Time)
+}
+
+// sidecarRun names the program that the sidecar of a pod runs: another one has other variables.
+func sidecarRun(pod *corev1.Pod) string {
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.Name == foundationdb.SidecarContainer {
+			return s.Image + " " + strconv.Itoa(int(s.RestartCount))
+		}
+	}
+	return ""
 }

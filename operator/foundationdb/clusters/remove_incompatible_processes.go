@@ -12,9 +12,10 @@ import (
 )
 
 // removeIncompatibleProcesses deletes the pods of servers that speak another protocol than the database:
-// they take no part in it, so no gate applies, and it may be unavailable because of them.
+// they take no part in it, so no gate applies. While the database is not available what they hold may be
+// all that there is, so they stay.
 func removeIncompatibleProcesses(p *pass) decision {
-	if p.options.KeepIncompatible || foundationdb.UpgradesIncompatibly(p.cluster) || p.desired != p.cluster.Spec.Version {
+	if p.options.KeepIncompatible || foundationdb.UpgradesIncompatibly(p.cluster) || p.desired != p.cluster.Spec.Version || !p.cluster.Status.Health.Available {
 		return decision{}
 	}
 	var victims []*corev1.Pod

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/foundationdb"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/foundationdb/report"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/library"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/manifest"
@@ -167,6 +168,8 @@ func (a verbs) planManifests(ctx context.Context, files []string, namespace, rep
 	case hasRollout(manifests):
 		manifest.InNamespace(a.Target.Namespace, manifests, namespace)
 		return a.planRollouts(ctx, manifests, pods)
+	case a.Target.Kubernetes && foundationdb.AreClusters(manifests):
+		return foundationdb.PlanManifests(ctx, a.App, manifests, namespace)
 	case pods >= 0:
 		return cli.Usage.Errorf("--replicas is for the manifest of a Rollout, and there is none")
 	}

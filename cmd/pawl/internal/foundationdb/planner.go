@@ -99,13 +99,34 @@ func (unasked) Present(context.Context, *corev1.Pod, string) (bool, error) {
 }
 func (unasked) Copy(context.Context, *corev1.Pod) error { return errUnasked }
 
-// planManifests says what the operator would do if a manifest of a FoundationDBCluster were applied. Objects come from
-// the files, else from the Kubernetes cluster; the status of the database from its file, else from a pod.
-func (a verbs) planManifests(ctx context.Context, s *source, w where, paths []string) ([]report.Plan, error) {
-	manifests, err := manifest.ReadManifests(paths, a.In)
+// PlanManifests prints what the operator would do if manifests were applied: nothing is written.
+func PlanManifests(ctx context.Context, a *cli.App, manifests []manifest.Manifest, namespace string) error {
+	v := verbs{a}
+	s, err := v.open(ctx, where{namespace: namespace})
 	if err != nil {
-		return nil, err
+		return err
 	}
+	defer s.Close()
+	plans, err := v.planManifests(ctx, s, where{namespace: namespace}, manifests)
+	if err != nil {
+		return err
+	}
+	return v.emitPlans(s, plans)
+}
+
+// AreClusters reports manifests of FoundationDB clusters, and of nothing else.
+func AreClusters(manifests []manifest.Manifest) bool {
+	for _, m := range manifests {
+		if report.KindOf(m.Object.Kind) != report.ClusterKind {
+			return false
+		}
+	}
+	return len(manifests) > 0
+}
+
+// planManifests says what the operator would do if manifests of clusters were applied. Objects come from the files, else
+// from the Kubernetes cluster; the status of the database from its file, else from a pod.
+func (a verbs) planManifests(ctx context.Context, s *source, w where, manifests []manifest.Manifest) ([]report.Plan, error) {
 	manifest.InNamespace(a.Target.Namespace, manifests, w.namespace)
 	plans := []report.Plan{}
 	for _, m := range manifests {
@@ -123,7 +144,7 @@ func (a verbs) planManifests(ctx context.Context, s *source, w where, paths []st
 		plans = append(plans, p)
 	}
 	if len(plans) == 0 {
-		return nil, cli.FileWrong.Errorf("%s: there is no FoundationDBCluster", paths[0])
+		return nil, cli.FileWrong.Errorf("%s: there is no FoundationDBCluster", manifests[0].File)
 	}
 	return plans, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/foundationdb/report"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/manifest"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 )
 
@@ -179,10 +180,18 @@ func (a verbs) plan(ctx context.Context, w where, name string, manifests []strin
 	defer s.Close()
 	plans := []report.Plan{}
 	if len(manifests) > 0 {
-		plans, err = a.planManifests(ctx, s, w, manifests)
+		read, err := manifest.ReadManifests(manifests, a.In)
+		if err != nil {
+			return err
+		}
+		if plans, err = a.planManifests(ctx, s, w, read); err != nil {
+			return err
+		}
 	} else {
-		var found []*v1beta2.FoundationDBCluster
-		found, err = s.clusters(ctx, name)
+		found, err := s.clusters(ctx, name)
+		if err != nil {
+			return err
+		}
 		for _, c := range found {
 			p := report.PlanOf(c)
 			if w.status != "" {
@@ -193,9 +202,10 @@ func (a verbs) plan(ctx context.Context, w where, name string, manifests []strin
 			plans = append(plans, p)
 		}
 	}
-	if err != nil {
-		return err
-	}
+	return a.emitPlans(s, plans)
+}
+
+func (a verbs) emitPlans(s *source, plans []report.Plan) error {
 	var text strings.Builder
 	for _, p := range plans {
 		text.WriteString(p.Text(s.now()))
