@@ -85,6 +85,16 @@ func (d *Demo) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	err = d.Until(ctx, "the database is up for long enough to be restarted", func(ctx context.Context) error {
+		text, err := d.Quietly(ctx, "pawl", "fdb", "plan", "-f", file)
+		if err == nil && !strings.Contains(text, "restart the servers of") {
+			err = errors.New(text)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	return d.Kubectl(ctx, "pawl", "fdb", "plan", "-f", file)
 }
 
