@@ -85,6 +85,16 @@ func (d *Demo) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	err = d.Until(ctx, "the database is up for long enough to be restarted", func(ctx context.Context) error {
+		text, err := d.Quietly(ctx, "pawl", "fdb", "plan", "-f", file)
+		if err == nil && !strings.Contains(text, "restart the servers of") {
+			err = errors.New(text)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	return d.Kubectl(ctx, "pawl", "fdb", "plan", "-f", file)
 }
 
@@ -265,7 +275,7 @@ func (d *Demo) release(ctx context.Context) error {
 		func() error { return d.reconciled(ctx) },
 		func() error { return d.Kubectl(ctx, "get", "fdb", name, "-o", "wide") },
 		func() error {
-			lines, err := d.tell(regexp.MustCompile(` kill: |coordinators speak|recovered after`))
+			lines, err := d.tell(regexp.MustCompile(` kill: |coordinators speak`))
 			d.facts.Restarts = count(lines, " kill: ")
 			return err
 		},

@@ -155,10 +155,10 @@ func (v Explanation) Text(now time.Time) string {
 	if v.Exclusion.State != "" {
 		say("exclusion", "%s", because(v.Exclusion.State, v.Exclusion.Note))
 	}
-	switch wait := v.ReplacedAt.Sub(now); {
+	switch {
 	case v.ReplacedAt.IsZero():
-	case wait > 0:
-		say("replaced", "by itself in %s at the earliest, unless it comes back", view.Age(wait))
+	case v.ReplacedAt.After(now):
+		say("replaced", "by itself at %s at the earliest, unless it comes back", v.ReplacedAt.UTC().Format(time.RFC3339))
 	default:
 		say("replaced", "by itself, once the database is available and no other group is replaced")
 	}
