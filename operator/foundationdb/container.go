@@ -141,7 +141,8 @@ func (b containerBuilder) copier(c *corev1.Container, last ...string) {
 	if b.named() {
 		args = append(args, "--substitute-variable", envDNSName)
 	}
-	c.Args = append(args, last...)
+	args = append(args, last...)
+	c.Args = args
 	forget(c, envInstance)
 	extend(c, b.substitutions()...)
 	extend(c, b.dnsName()...)

@@ -76,7 +76,7 @@ func (o *Operator) Check() error {
 	select {
 	case err := <-o.ended:
 		o.ended <- err
-		return fmt.Errorf("the operator has ended: %v\n%s", err, o.Tail())
+		return fmt.Errorf("the operator has ended: %w\n%s", err, o.Tail())
 	default:
 		return nil
 	}
@@ -88,7 +88,7 @@ func (o *Operator) PID() int { return o.command.Process.Pid }
 // Kill ends the operator at once.
 func (o *Operator) Kill() error {
 	err := o.command.Process.Kill()
-	<-o.ended
+	<-o.ended //nolint:errcheck // it was killed
 	return err
 }
 

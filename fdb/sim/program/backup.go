@@ -3,6 +3,7 @@ package program
 import (
 	"context"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -162,7 +163,7 @@ func (p *Process) fdbbackup(ctx context.Context) int {
 	}
 	action := strings.ToLower(p.Args[1])
 	if _, known := backupActions[action]; !known {
-		if strings.Contains(" wait expire describe list query cleanup tags dump ", " "+action+" ") {
+		if slices.Contains([]string{"wait", "expire", "describe", "list", "query", "cleanup", "tags", "dump"}, action) {
 			p.errorf("fdbsim does not play fdbbackup %s\n", action)
 			return exitError
 		}

@@ -30,11 +30,10 @@ func cliTable(v fdb.Version) []option {
 
 // cliOptions are the arguments of an fdbcli.
 type cliOptions struct {
-	file, exec       string
-	hasExec, tls     bool
-	noStatus         bool
-	timeout          uint64
-	certificate, key string
+	file, exec   string
+	hasExec, tls bool
+	noStatus     bool
+	timeout      uint64
 }
 
 // fdbcli runs commands, or reads them from its standard input. Source: fdbcli/fdbcli.actor.cpp at 7.1.67, 7.3.69 and

@@ -141,11 +141,11 @@ func (o *serverOptions) openFolder() (*dataFolder, *fdbError) {
 		return nil, &errLock
 	}
 	text := make([]byte, 2*16)
-	if n, err := lock.ReadAt(text, 0); n < len(text) {
+	if n, _ := lock.ReadAt(text, 0); n < len(text) {
 		id := make([]byte, 16)
 		_, _ = rand.Read(id) // it never fails
 		text = []byte(hex.EncodeToString(id))
-		if _, err = lock.WriteAt(append(text, '\n'), 0); err != nil {
+		if _, err := lock.WriteAt([]byte(string(text)+"\n"), 0); err != nil {
 			lock.Close()
 			return nil, &errIO
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"flag"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -279,13 +278,4 @@ func read(t testing.TB, path string) string {
 		t.Fatal(err)
 	}
 	return string(content)
-}
-
-// names of servers, for loops.
-func numbered(format string, count int) []string {
-	var list []string
-	for n := 1; n <= count; n++ {
-		list = append(list, fmt.Sprintf(format, n))
-	}
-	return list
 }

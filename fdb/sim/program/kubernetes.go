@@ -99,7 +99,8 @@ func (k *kubeClient) get(ctx context.Context, path string) (m metadata, err erro
 		return m, err
 	}
 	defer answer.Body.Close()
-	return m, json.NewDecoder(answer.Body).Decode(&m)
+	err = json.NewDecoder(answer.Body).Decode(&m)
+	return m, err
 }
 
 // annotate merges annotations into a pod.

@@ -160,7 +160,8 @@ func asMap(value any) (m map[string]any, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return m, json.Unmarshal(encoded, &m)
+	err = json.Unmarshal(encoded, &m)
+	return m, err
 }
 
 // difference is the merge patch from one JSON object to another.

@@ -40,13 +40,12 @@ func (p *pass) surplus(groups []*v1beta2.ProcessGroupStatus, count int) []v1beta
 	if most <= 0 {
 		return nil
 	}
-	var failed, young []*v1beta2.ProcessGroupStatus
+	var failed []*v1beta2.ProcessGroupStatus
 	var well []fdb.Candidate
 	for _, g := range groups {
 		silent := g.Has(v1beta2.MissingProcesses)
 		switch {
-		case silent && !g.Lasts(v1beta2.MissingProcesses, youngestFault, p.now):
-			young = append(young, g)
+		case silent && !g.Lasts(v1beta2.MissingProcesses, youngestFault, p.now): // it stays
 		case silent || foundationdb.Fails(g):
 			failed = append(failed, g)
 		default:

@@ -109,7 +109,7 @@ var accidents = map[string]func(l *life, a int, long time.Duration){
 		l.Inject(sim.Fault{Kind: sim.FaultUnavailable, Verb: verbs[a/2%len(verbs)], Before: a%2 == 0, For: long})
 	},
 	"stale": func(l *life, a int, long time.Duration) {
-		l.Inject(sim.Fault{Kind: sim.FaultStaleList, Object: []string{"", "Pod", "PersistentVolumeClaim", "Service"}[a%4], Lag: []time.Duration{2, 10, 40}[a%3] * time.Second, For: long})
+		l.Inject(sim.Fault{Kind: sim.FaultStaleList, Object: []string{"", "Pod", "PersistentVolumeClaim", "Service"}[a%4], Lag: []time.Duration{2 * time.Second, 10 * time.Second, 40 * time.Second}[a%3], For: long})
 	},
 	"quota": func(l *life, _ int, long time.Duration) { l.Inject(sim.Fault{Kind: sim.FaultQuota, For: long}) },
 	"refuse": func(l *life, a int, long time.Duration) {

@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"bytes"
 	"context"
 	"maps"
 	"slices"
@@ -149,7 +150,7 @@ func (p *pass) entries(values fdb.Values, pending map[fdb.Action][]string) []fdb
 	tidy(keys.AddressList(instance), func(group string) string { return keys.ProcessAddresses(instance, group) }, pending[fdb.Removal])
 	for _, group := range pending[fdb.Removal] {
 		value := fdb.EncodeAddresses(p.group(v1beta2.ProcessGroupID(group)).Addresses)
-		if old, _ := values.Get(keys.ProcessAddresses(instance, group)); string(old) != string(value) {
+		if old, _ := values.Get(keys.ProcessAddresses(instance, group)); !bytes.Equal(old, value) {
 			writes = append(writes, fdb.Set(keys.ProcessAddresses(instance, group), value))
 		}
 	}
@@ -162,8 +163,7 @@ func (p *pass) together(a fdb.Action, name string, ready []string, run func(ctx 
 	return act{
 		Name: name + ", together with the groups of the other operators", Targets: ready,
 		Do: func(ctx context.Context, p *pass) outcome.Outcome {
-			groups, out := p.agree(ctx, a, ready, false)
-			if !out.IsDone() {
+			if _, out := p.agree(ctx, a, ready, false); !out.IsDone() {
 				if p.memory.lockMayBeOurs { // the others may need it to become ready
 					releaseLock(ctx, p)
 				}
@@ -172,7 +172,8 @@ func (p *pass) together(a fdb.Action, name string, ready []string, run func(ctx 
 			if out := p.take(ctx); !out.IsDone() {
 				return out
 			}
-			if groups, out = p.agree(ctx, a, ready, true); !out.IsDone() { // what was read without the lock may be old
+			groups, out := p.agree(ctx, a, ready, true) // what was read without the lock may be old
+			if !out.IsDone() {
 				return out
 			}
 			return run(ctx, p, groups.groups, groups.addresses)

@@ -116,7 +116,7 @@ func unescape(value string) (string, error) {
 		}
 		rest := value[i+1:]
 		switch {
-		case rest != "" && strings.Contains(" \"#+,;<=>|\\", rest[:1]):
+		case rest != "" && strings.ContainsAny(rest[:1], " \"#+,;<=>|\\"):
 			b.WriteByte(rest[0])
 			i++
 		case len(rest) >= 2:

@@ -169,7 +169,7 @@ func (c *container) start() {
 		c.running = c.copyFiles(spec) == nil
 		if c.running {
 			c.copyBinaries()
-			c.copyMonitorConf(spec)
+			_ = c.copyMonitorConf(spec) // without a file it copies it when it is there
 			c.filesCopied()
 		}
 	case monitors:

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 
@@ -111,5 +112,5 @@ func immutable(before, after port.Object) error {
 func same(a, b any) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
-	return errX == nil && errY == nil && string(x) == string(y)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
 }

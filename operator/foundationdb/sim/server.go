@@ -137,15 +137,13 @@ func (p *pod) parse(o *corev1.Pod, number int, words []string, version fdb.Versi
 		return made, "", fmt.Errorf("%s: an address or a data folder is missing", made.CommandLine)
 	}
 	mounted, rest := volumeAt(o, main, datadir)
-	owner := ""
+	owner := p.name.String()
 	if volume = p.uid; mounted != nil && mounted.PersistentVolumeClaim != nil {
 		claim := get[*corev1.PersistentVolumeClaim](p.w.store, name{o.Namespace, mounted.PersistentVolumeClaim.ClaimName})
 		if claim == nil {
 			return made, "", fmt.Errorf("the claim of pod %s is gone", p.name)
 		}
 		volume, owner = claim.UID, nameOf(claim).String()
-	} else {
-		owner = p.name.String()
 	}
 	made.Folder = owner + "#" + strings.TrimLeft(string(volume[len(volume)-12:]), "0")
 	if rest != "" && rest != "." {

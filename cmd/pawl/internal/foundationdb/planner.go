@@ -2,7 +2,6 @@ package foundationdb
 
 import (
 	"context"
-	"encoding/json"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -174,13 +173,4 @@ func (s *source) plan(ctx context.Context, changed *v1beta2.FoundationDBCluster)
 		return report.Plan{}, err
 	}
 	return report.PlannedOf(stored, planned, assumed, s.now()), nil
-}
-
-// mapOf is an object as a map, for a spec that may hold fields which this program does not know.
-func mapOf(v any) (m map[string]any, err error) {
-	data, err := json.Marshal(v)
-	if err == nil {
-		err = json.Unmarshal(data, &m)
-	}
-	return m, err
 }

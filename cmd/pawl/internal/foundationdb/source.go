@@ -183,9 +183,6 @@ func (s *source) facts(ctx context.Context, c *v1beta2.FoundationDBCluster, data
 	return f
 }
 
-// statusTimeout is how long a status document may take.
-const statusTimeout = fdb.LongCallTimeout
-
 // readStatus asks fdbcli in a pod.
 func (s *source) readStatus(ctx context.Context, c *v1beta2.FoundationDBCluster, pods map[v1beta2.ProcessGroupID]*corev1.Pod) (*fdb.Status, error) {
 	_, out, errOut, err := s.run(ctx, c, pods, fdb.ReadStatus())
