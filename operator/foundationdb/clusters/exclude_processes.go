@@ -60,7 +60,7 @@ func (p *pass) exclude(ctx context.Context, ids, targets []string, leads bool) o
 	if out := outcome.Fail(p.save(ctx)); out.IsFail() {
 		return out
 	}
-	if slices.ContainsFunc(ids, p.recruits) {
+	if slices.ContainsFunc(ids, p.startsRecovery) {
 		p.disturb("exclusion")
 	}
 	result := p.run(ctx, fdb.Exclude(targets, true))
@@ -72,9 +72,9 @@ func (p *pass) exclude(ctx context.Context, ids, targets []string, leads bool) o
 	return outcome.Done()
 }
 
-// recruits reports whether the database recruits others when a group is excluded, which is a recovery: its class is one
+// startsRecovery reports whether the database recruits others when a group is excluded, which is a recovery: its class is one
 // of the transaction system, or its servers have such a role, as storage servers do where there are no better ones.
-func (p *pass) recruits(id string) bool {
+func (p *pass) startsRecovery(id string) bool {
 	if g, err := fdb.ParseGroupID(id); err != nil || g.Class.Transaction() {
 		return true
 	}

@@ -8,7 +8,7 @@ import (
 
 // What is excluded starts a recovery where others have to be recruited, also when only a storage server is excluded: an
 // act that needs a quiet database must wait for the next status.
-func TestExclusionsThatRecruit(t *testing.T) {
+func TestExclusionsThatStartARecovery(t *testing.T) {
 	server := func(id string, roles ...string) fdb.Process {
 		p := fdb.Process{Locality: map[string]string{fdb.InstanceLocality: id}, Roles: []fdb.Role{}}
 		for _, r := range roles {
@@ -27,7 +27,7 @@ func TestExclusionsThatRecruit(t *testing.T) {
 		"storage-1": false, "storage-2": true, "storage-3": false, "storage-4": false, "storage-5": true, "storage-6": true, "storage-7": false,
 		"log-1": true, "stateless-1": true, "no id": true,
 	} {
-		if got := p.recruits(id); got != want {
+		if got := p.startsRecovery(id); got != want {
 			t.Errorf("%s: %t, want %t", id, got, want)
 		}
 	}
