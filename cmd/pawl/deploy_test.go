@@ -28,9 +28,13 @@ func text(t *testing.T, file string) string {
 func TestDockerfile(t *testing.T) {
 	file := text(t, "../../deploy/Dockerfile")
 	stages := regexp.MustCompile(`(?m)^FROM `).Split(strings.ReplaceAll(file, "\\\n", " "), -1)
-	build, last := stages[len(stages)-2], stages[len(stages)-1]
+	build, tools, last := stages[len(stages)-3], stages[len(stages)-2], stages[len(stages)-1]
 	if !strings.HasPrefix(last, "scratch\n") {
 		t.Errorf("the image begins with something: %s", last)
+	}
+	// The image for FoundationDB is the same on a system with a C library.
+	if system, rest, _ := strings.Cut(tools, "\n"); !strings.HasSuffix(system, " AS fdb") || !strings.HasPrefix(rest, strings.TrimPrefix(last, "scratch\n")) {
+		t.Errorf("the image for FoundationDB: %s", tools)
 	}
 	said := func(what string) string {
 		m := regexp.MustCompile(`(?m)^`+what+` (.*)$`).FindAllStringSubmatch(last, -1)
