@@ -266,6 +266,7 @@ func TestChangedImageRestartsItsContainer(t *testing.T) {
 	p, k := processes(t)
 	ns := p.Namespace(t)
 	create(t, p, ns, shell("s", "trap 'echo ended; exit 0' TERM; echo $IMAGE; while :; do sleep 0.1; done", func(s *corev1.PodSpec, c *corev1.Container) {
+		s.RestartPolicy = corev1.RestartPolicyAlways // with Never the API server refuses that an ended container runs again
 		s.Containers = append(s.Containers, corev1.Container{Name: "other", Image: "shell:test", Command: []string{"sleep", "1000"}})
 	}))
 	begun := func(image string, restarts int32) func(*corev1.Pod) bool {

@@ -38,12 +38,22 @@ type member struct {
 	pod     *corev1.Pod
 	claim   *corev1.PersistentVolumeClaim
 	service *corev1.Service
+	made    *corev1.Pod // whose servers are counted
+	count   int
 	// variables are those of the pod's servers; nil: not known.
 	variables map[string]string
 	// unreachable: the sidecar did not answer.
 	unreachable bool
 	// present: the binary of the desired version is there. Looked for in an incompatible upgrade only.
 	present bool
+}
+
+// servers is how many servers the pod was made with.
+func (m *member) servers() int {
+	if m.made == nil || m.made != m.pod {
+		m.made, m.count = m.pod, foundationdb.ServersIn(m.pod)
+	}
+	return m.count
 }
 
 // member returns what Kubernetes has of a group, which may be nothing.

@@ -21,6 +21,7 @@ func (p *pass) observeGroups() {
 		zone = p.status.Cluster.MaintenanceZone
 	}
 	hashes := p.configHashes()
+	p.upgrades = foundationdb.UpgradesIncompatibly(p.cluster)
 	for i := range s.ProcessGroups {
 		g := &s.ProcessGroups[i]
 		m := p.member(g.ProcessGroupID)
@@ -122,12 +123,12 @@ func (p *pass) conditionsOf(g *v1beta2.ProcessGroupStatus, m *member, hash func(
 		want, err := p.pods.PodHash(p.ids[g.ProcessGroupID])
 		set(v1beta2.IncorrectPodSpec, err == nil && m.pod.Annotations[foundationdb.SpecAnnotation] != want)
 		set(v1beta2.IncorrectPodMetadata, p.metadataDiffers(g))
-		image, servers := foundationdb.ImageTypeOf(m.pod), foundationdb.ServersIn(m.pod)
+		image, servers := foundationdb.ImageTypeOf(m.pod), m.servers()
 		outdated := m.pod.Annotations[foundationdb.ConfigAnnotation] != hash(class, image, servers)
 		if image == v1beta2.ImageTypeUnified && p.wanted != nil && m.pod.Status.Phase == corev1.PodRunning {
 			outdated = outdated || !launcherHas(m.pod, p.wanted.Data[foundationdb.MonitorConfKey(class, image, servers)])
 		}
-		set(v1beta2.IncorrectConfigMap, outdated || foundationdb.UpgradesIncompatibly(p.cluster) && !m.present)
+		set(v1beta2.IncorrectConfigMap, outdated || p.upgrades && !m.present)
 		sidecar, err := foundationdb.SidecarImage(p.cluster, class)
 		set(v1beta2.IncorrectSidecarImage, err == nil && imageOf(m.pod, foundationdb.SidecarContainer) != sidecar)
 	}
@@ -192,7 +193,7 @@ func (p *pass) judgeProcesses(g *v1beta2.ProcessGroupStatus, m *member, set func
 	}
 	reports, servers := p.processes[g.ProcessGroupID], 1
 	if m.pod != nil {
-		servers = foundationdb.ServersIn(m.pod)
+		servers = m.servers()
 	}
 	numbers := map[int]*fdb.Process{}
 	var marked, broken, busy bool
@@ -242,7 +243,7 @@ func (p *pass) commandsDiffer(g *v1beta2.ProcessGroupStatus, m *member, servers 
 	if err != nil {
 		return g.Has(v1beta2.IncorrectCommandLine), false
 	}
-	incompatible := foundationdb.UpgradesIncompatibly(p.cluster)
+	incompatible := p.upgrades
 	for n, process := range reports {
 		switch {
 		case n < 1 || n > len(commands):

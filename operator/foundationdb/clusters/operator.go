@@ -86,6 +86,7 @@ type pass struct {
 	disturbed string
 	// leaving are coordinators that this pass has excluded.
 	leaving   bool
+	upgrades  bool   // the running and the desired version cannot talk to each other
 	asDesired bool   // the status needs nothing
 	foreign   bool   // another operator has made the cluster, and its take-over is not approved
 	approved  bool   // a person has approved what this pass does

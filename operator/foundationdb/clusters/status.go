@@ -176,9 +176,9 @@ func (p *pass) observePods() {
 		images[foundationdb.ImageTypeOf(pod)] = true
 		switch class := classOf(g); {
 		case class == fdb.ClassStorage:
-			storage[foundationdb.ServersIn(pod)] = true
+			storage[p.member(id).servers()] = true
 		case class.LogLike():
-			logs[foundationdb.ServersIn(pod)] = true
+			logs[p.member(id).servers()] = true
 		}
 		s.HasListenIPsForAllPods = s.HasListenIPsForAllPods && foundationdb.HasListenIP(pod)
 	}

@@ -83,7 +83,7 @@ func (p *pass) outdatedPods() []outdatedPod {
 		if m.pod == nil || m.pod.DeletionTimestamp != nil || m.pod.Status.Phase != corev1.PodRunning || g.Marked() && p.cluster.Status.Configured && !(upgrade && len(p.processes[g.ProcessGroupID]) > 0) {
 			continue
 		}
-		class, image, servers := classOf(g), foundationdb.ImageTypeOf(m.pod), foundationdb.ServersIn(m.pod)
+		class, image, servers := classOf(g), foundationdb.ImageTypeOf(m.pod), m.servers()
 		o := outdatedPod{group: g, member: m, hash: hashes(class, image, servers), image: image}
 		o.conf = p.wanted.Data[foundationdb.MonitorConfKey(class, image, servers)]
 		differs := m.pod.Annotations[foundationdb.ConfigAnnotation] != o.hash
