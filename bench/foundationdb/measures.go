@@ -23,7 +23,8 @@ func settled(groups int) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	return w, w.settle()
+	err = w.settle()
+	return w, err
 }
 
 func (w *world) cluster() (*v1beta2.FoundationDBCluster, error) {

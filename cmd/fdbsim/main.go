@@ -19,7 +19,7 @@ func main() {
 	ctx := context.Background()
 	// The signals of the world; a server ends by them as any program does, and the monitors hear them themselves.
 	if len(os.Args) > 1 && os.Args[1] == "world" {
-		ctx, _ = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM) //nolint:govet // until the program ends
+		ctx, _ = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	}
 	exit := program.Main(ctx, program.This())
 	if exit < 0 { // as if it were killed

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,7 +16,7 @@ type Metrics struct {
 	total   *prometheus.CounterVec
 }
 
-// NewMetrics registers the metrics.
+// NewMetrics registers the metrics, or returns those that are registered.
 func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -26,12 +27,22 @@ func NewMetrics(r prometheus.Registerer) (*Metrics, error) {
 			Name: "pawl_foundationdb_links_total", Help: "Links of the chain of a FoundationDBCluster by how they ended: done, later, wait, fail.",
 		}, []string{"link", "result", "reason"}),
 	}
-	for _, c := range []prometheus.Collector{m.seconds, m.total} {
-		if err := r.Register(c); err != nil {
-			return nil, err
+	var err error
+	if m.seconds, err = registered(r, m.seconds); err != nil {
+		return nil, err
+	}
+	m.total, err = registered(r, m.total)
+	return m, err
+}
+
+func registered[C prometheus.Collector](r prometheus.Registerer, c C) (C, error) {
+	err := r.Register(c)
+	if there, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		if same, ok := there.ExistingCollector.(C); ok {
+			return same, nil
 		}
 	}
-	return m, nil
+	return c, err
 }
 
 // Link counts a link that ran.

@@ -2,8 +2,8 @@ package operate
 
 import (
 	"errors"
-	"log/slog"
 	"strings"
+	"sync"
 
 	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/operator/foundationdb/backups"
@@ -13,26 +13,32 @@ import (
 	"github.com/pawl-dev/pawl/operator/foundationdb/tool"
 )
 
-// databaseOperator is the FoundationDB operator, for its three kinds.
+// databaseOperator is the FoundationDB operator, for its three kinds. It begins when they are served: its
+// cache cannot be made before.
 type databaseOperator struct {
-	controllers fdbkube.Controllers
-	tools       *tool.Database
+	manager *controller.Manager
+	options Options
+
+	mu    sync.Mutex
+	tools *tool.Database
 }
 
-func newDatabaseOperator(m *controller.Manager, o Options) (*databaseOperator, error) {
+// setup adds the controllers, and tells which versions there are tools for.
+func (d *databaseOperator) setup() error {
+	m, o := d.manager, d.options
 	f := o.FoundationDB
 	objects, err := fdbkube.NewObjects(m, fdbkube.ObjectsOptions{Selector: f.Selector, Log: o.Log})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	tools, err := tool.New(tool.Options{Folder: f.Tools, Timeout: f.CLITimeout, MaxTimeout: f.MaxCLITimeout, Log: o.Log})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	sidecars := fdbkube.NewSidecars(fdbkube.SidecarOptions{GetTimeout: f.GetTimeout, PostTimeout: f.PostTimeout, TLS: fdbkube.TLSFromEnvironment(), Wrap: m.Fence})
 	metrics, err := fdbkube.NewMetrics(m.Metrics())
 	if err != nil {
-		return nil, errors.Join(err, tools.Close())
+		return errors.Join(err, tools.Close())
 	}
 	options := clusters.Options{
 		Limits: f.Limits, Templates: f.Templates, ReplaceOnSecurityContext: f.ReplaceOnSecurityContextChange,
@@ -41,18 +47,24 @@ func newDatabaseOperator(m *controller.Manager, o Options) (*databaseOperator, e
 	if f.FixCoordinatorIPs {
 		options.WriteClusterFile = fdbkube.NewShell(m.GetConfig(), f.PostTimeout).WriteClusterFile
 	}
-	return &databaseOperator{tools: tools, controllers: fdbkube.Controllers{
+	d.mu.Lock()
+	d.tools = tools
+	d.mu.Unlock()
+	o.Log.Info("FoundationDB: tools", "versions", strings.Join(tools.Versions(), " "))
+	return fdbkube.Controllers{
 		Manager: m, Objects: objects, Look: f.Look, Workers: o.Workers,
 		Clusters: clusters.New(objects, tools, sidecars, options),
 		Backups:  backups.New(objects, tools, backups.Options{Limits: f.Limits, TemplateLimits: f.Templates, Look: f.Look}),
 		Restores: restores.New(objects, tools, restores.Options{Look: f.Look}),
-	}}, nil
+	}.Setup()
 }
 
-// setup adds the controllers, and tells which versions there are tools for.
-func (d *databaseOperator) setup(log *slog.Logger) func() error {
-	return func() error {
-		log.Info("FoundationDB: tools", "versions", strings.Join(d.tools.Versions(), " "))
-		return d.controllers.Setup()
+// close ends the tools that still run.
+func (d *databaseOperator) close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.tools == nil {
+		return nil
 	}
+	return d.tools.Close()
 }

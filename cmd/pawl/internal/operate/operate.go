@@ -103,11 +103,8 @@ func New(ctx context.Context, o Options) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	databases, err := newDatabaseOperator(m, o)
-	if err != nil {
-		return nil, err
-	}
-	p := &Process{Manager: m, closers: []func() error{databases.tools.Close}}
+	databases := &databaseOperator{manager: m, options: o}
+	p := &Process{Manager: m, closers: []func() error{databases.close}}
 	if p.store, err = openStore(ctx, m, o); err != nil {
 		return nil, err
 	}
@@ -127,7 +124,7 @@ func New(ctx context.Context, o Options) (*Process, error) {
 		Stats: func() map[string]float64 { return map[string]float64{"requests": float64(p.store.Requests())} },
 	})
 	err = errors.Join(
-		serve(m, append(storage.parts(p.engine, o.Workers), part{"rollout", rollouts.Setup}, part{"application", applications.Setup}, part{"foundationdb", databases.setup(o.Log)}), o.Operators),
+		serve(m, append(storage.parts(p.engine, o.Workers), part{"rollout", rollouts.Setup}, part{"application", applications.Setup}, part{"foundationdb", databases.setup}), o.Operators),
 		m.Add(leaderRunnable{p.engine.Serve}),
 		m.Add(leaderRunnable{func(ctx context.Context) error { return p.store.ServeRequests(ctx, p.engine) }}),
 	)

@@ -19,15 +19,19 @@ type operator struct {
 	name  string                  // as --operators has it
 	kind  schema.GroupVersionKind // it is served where this kind is installed
 	about string
+	more  []schema.GroupVersionKind // that it serves too, and cannot begin without
 }
 
 // operators are all there are. Their subjects keep their runs as their own.
 var operators = []operator{
-	{"sharedstorage", kube.ClusterKind, "SharedStorageClusters: PostgreSQL of one writer and any number of readers"},
-	{"rollout", rollout.GroupVersionKind, "Rollouts: StatefulSets and Deployments, changed in batches"},
-	{"application", application.GroupVersionKind, "Applications: workloads with revisions, changed by their Rollout"},
-	{"foundationdb", fdbkube.ClusterKind, "FoundationDBClusters, FoundationDBBackups and FoundationDBRestores"},
-	{"mpd", kube.MPDClusterKind, "MPDClusters: the kind of PolarDB Stack"},
+	{name: "sharedstorage", kind: kube.ClusterKind, about: "SharedStorageClusters: PostgreSQL of one writer and any number of readers"},
+	{name: "rollout", kind: rollout.GroupVersionKind, about: "Rollouts: StatefulSets and Deployments, changed in batches"},
+	{name: "application", kind: application.GroupVersionKind, about: "Applications: workloads with revisions, changed by their Rollout"},
+	{
+		name: "foundationdb", kind: fdbkube.ClusterKind, about: "FoundationDBClusters, FoundationDBBackups and FoundationDBRestores",
+		more: []schema.GroupVersionKind{fdbkube.BackupKind, fdbkube.RestoreKind},
+	},
+	{name: "mpd", kind: kube.MPDClusterKind, about: "MPDClusters: the kind of PolarDB Stack"},
 }
 
 // Names are the names of all operators.
@@ -68,7 +72,7 @@ func serve(m *controller.Manager, parts []part, names []string) error {
 	missing, waiting := controller.KindMissing.Errorf("none of the kinds %v is installed", kinds()), []part{}
 	served := 0
 	for _, p := range parts {
-		switch installed, err := m.Served(kindOf(p.name)); {
+		switch installed, err := m.Served(kindsOf(p.name)...); {
 		case err != nil:
 			return err
 		case len(names) > 0 && !slices.Contains(names, p.name), slices.Contains(leftOut, p.name):
@@ -87,7 +91,7 @@ func serve(m *controller.Manager, parts []part, names []string) error {
 		return missing
 	}
 	for _, p := range waiting {
-		if err := m.WhenServed([]schema.GroupVersionKind{kindOf(p.name)}, p.setup); err != nil {
+		if err := m.WhenServed(kindsOf(p.name), p.setup); err != nil {
 			return err
 		}
 	}
@@ -104,6 +108,12 @@ func split(names []string) (served, leftOut []string) {
 		}
 	}
 	return served, leftOut
+}
+
+// kindsOf are the kinds without which an operator cannot begin.
+func kindsOf(name string) []schema.GroupVersionKind {
+	i := slices.IndexFunc(operators, func(o operator) bool { return o.name == name })
+	return append([]schema.GroupVersionKind{operators[i].kind}, operators[i].more...)
 }
 
 func kindOf(name string) schema.GroupVersionKind {
