@@ -121,6 +121,7 @@ test-kruise: bin/testsum controlplane kruise ## the tests on OpenKruise's real m
 test-fdb: bin/testsum build controlplane ## the lives of simulated FoundationDB databases on a real control plane, whole; the others take a sample
 	PAWL_TEST_FDB=whole $(TESTSUM) . -- -count 1 -timeout 30m ./operator/foundationdb/clusters
 	PAWL_TEST_FDB=whole $(TESTSUM) test -- -count 1 -timeout 1h ./foundationdb
+	PAWL_TEST_FDB=whole $(TESTSUM) test -- -count 1 -timeout 20m -run FoundationDB ./e2e
 
 # Transcripts show times, which the detector stretches: they run without it.
 # Lives of clusters take ten times as long with it: a sample of them runs.

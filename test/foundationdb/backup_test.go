@@ -21,6 +21,7 @@ import (
 // The published samples of a backup and a restore: paused, resumed, with another period, beside a second one, stopped; and
 // restored twice.
 func TestBackup(t *testing.T) {
+	whole(t)
 	backupFile, restoreFile := sample(t, "samples/backup.yaml"), sample(t, "samples/restore.yaml")
 	l := newLife(t, foundationdb.Options{})
 	l.name = "test-cluster"
