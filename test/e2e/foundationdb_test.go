@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/demo/foundationdb"
 	"github.com/pawl-dev/pawl/test/demo/stage"
 )
@@ -20,15 +18,7 @@ func TestFoundationDBOnKubernetes(t *testing.T) {
 	if os.Getenv("PAWL_TEST_FDB") == "" {
 		t.Skip("it takes two minutes: make test-fdb has it")
 	}
-	root, err := controlplane.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, program := range []string{"pawl", "kube-apiserver"} {
-		if _, err := os.Stat(filepath.Join(root, "bin", program)); err != nil {
-			t.Skipf("%v: make build controlplane", err)
-		}
-	}
+	root := built(t, "pawl", "kube-apiserver")
 	log.SetLogger(logr.Discard())
 	d, err := foundationdb.New(t.Context(), stage.Options{Root: root, Out: t.Output()})
 	if err != nil {

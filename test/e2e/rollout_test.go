@@ -1,15 +1,12 @@
 package e2e_test
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
 	"github.com/pawl-dev/pawl/test/demo/rollout"
 	"github.com/pawl-dev/pawl/test/demo/stage"
@@ -18,15 +15,7 @@ import (
 // The acts of `make demo-rollout`: Pawl from deploy/install.yaml, the commands of examples/rollout, real
 // etcd members, and a client that writes.
 func TestRolloutOnKubernetes(t *testing.T) {
-	root, err := controlplane.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, program := range []string{"pawl", "kube-apiserver"} {
-		if _, err := os.Stat(filepath.Join(root, "bin", program)); err != nil {
-			t.Skipf("%v: make build controlplane", err)
-		}
-	}
+	root := built(t, "pawl", "kube-apiserver")
 	if err := kubelet.CanMount(); err != nil {
 		t.Skip("members find each other by names: ", err)
 	}

@@ -91,7 +91,7 @@ func heard(decide func(*pass) decision) func(*pass) decision {
 		case p.cluster.Status.ConnectionString == "": // there is nothing to hear yet
 			return decision{}
 		case p.status == nil:
-			return later(silentAgain, p.mute, "%s", p.silence)
+			return later(silentAgain, p.silenceReason, "%s", p.silence)
 		}
 		return decide(p)
 	}

@@ -13,8 +13,8 @@ const reasonClients = "ClientsTooOld"
 // checkClientCompatibility reports an upgrade that waits for its clients. It was held when the pass
 // began, so that all is judged by the version that holds: replacements and removals go on.
 func checkClientCompatibility(p *pass) decision {
-	if p.toolless != "" {
-		return later(clientsAgain, port.ToolsMissing.Reason(), "%s", p.toolless)
+	if p.withoutTools != "" {
+		return later(clientsAgain, port.ToolsMissing.Reason(), "%s", p.withoutTools)
 	}
 	if len(p.clients) == 0 {
 		return decision{}
@@ -39,7 +39,7 @@ func (p *pass) holdUpgrade() {
 		return
 	}
 	if lines := p.database.Versions(); lines != nil && !slices.Contains(lines, target.Short()) { // nil: a plan, made elsewhere
-		p.toolless = "there are no tools for " + target.Short() + ", to which the cluster is to be upgraded."
+		p.withoutTools = "there are no tools for " + target.Short() + ", to which the cluster is to be upgraded."
 		p.cluster.Spec.Version = p.cluster.Status.RunningVersion
 		return
 	}

@@ -89,7 +89,7 @@ func (p *pass) refusal() string {
 func (p *pass) truth(kind string, holds bool, reason, otherwise string) metav1.Condition {
 	switch {
 	case p.status == nil:
-		return condition.New(kind, metav1.ConditionUnknown, p.mute, "%s", p.silence)
+		return condition.New(kind, metav1.ConditionUnknown, p.silenceReason, "%s", p.silence)
 	case holds:
 		return condition.New(kind, metav1.ConditionTrue, reason, "the database says so")
 	}
@@ -100,7 +100,7 @@ func (p *pass) readiness() metav1.Condition {
 	s := p.cluster.Status
 	switch {
 	case p.status == nil && s.Configured:
-		return condition.New(condition.TypeReady, metav1.ConditionUnknown, p.mute, "%s", p.silence)
+		return condition.New(condition.TypeReady, metav1.ConditionUnknown, p.silenceReason, "%s", p.silence)
 	case !s.Configured:
 		return condition.New(condition.TypeReady, metav1.ConditionFalse, "NotConfigured", "the database has no configuration yet")
 	case !s.Health.Available:
@@ -116,7 +116,7 @@ func (p *pass) reconciliation(out outcome.Outcome) metav1.Condition {
 	case p.reconciled() && !out.IsFail():
 		return condition.New(TypeReconciled, metav1.ConditionTrue, "AsDesired", "the cluster is as its spec says")
 	case p.status == nil && p.cluster.Status.Configured:
-		return condition.New(TypeReconciled, metav1.ConditionUnknown, p.mute, "%s", p.silence)
+		return condition.New(TypeReconciled, metav1.ConditionUnknown, p.silenceReason, "%s", p.silence)
 	}
 	return condition.New(TypeReconciled, metav1.ConditionFalse, "InProgress", "%s", p.needs())
 }
@@ -142,15 +142,15 @@ func (p *pass) needs() string {
 	if len(p.clients) > 0 {
 		texts = append(texts, "clients hold back the upgrade")
 	}
-	if p.toolless != "" {
+	if p.withoutTools != "" {
 		texts = append(texts, "the upgrade waits for tools")
 	}
 	return strings.Join(texts, "; ")
 }
 
 func (p *pass) upgradeBlocked() metav1.Condition {
-	if p.toolless != "" {
-		return condition.New(TypeUpgradeBlocked, metav1.ConditionTrue, port.ToolsMissing.Reason(), "%s %s", p.toolless, port.ToolsMissing.Remedy)
+	if p.withoutTools != "" {
+		return condition.New(TypeUpgradeBlocked, metav1.ConditionTrue, port.ToolsMissing.Reason(), "%s %s", p.withoutTools, port.ToolsMissing.Remedy)
 	}
 	if len(p.clients) == 0 {
 		return condition.New(TypeUpgradeBlocked, metav1.ConditionFalse, "NothingBlocks", "no client holds back an upgrade")
@@ -185,7 +185,7 @@ func (p *pass) degraded() metav1.Condition {
 	case len(failed) > 0:
 		return condition.New(TypeDegraded, metav1.ConditionTrue, "GroupsFail", "%s", some(failed))
 	case p.status == nil:
-		return condition.New(TypeDegraded, metav1.ConditionUnknown, p.mute, "%s", p.silence)
+		return condition.New(TypeDegraded, metav1.ConditionUnknown, p.silenceReason, "%s", p.silence)
 	}
 	if v := fdb.FullFaultTolerance(p.status); !v.Open {
 		return condition.New(TypeDegraded, metav1.ConditionTrue, v.Reason, "%s", v.Message)

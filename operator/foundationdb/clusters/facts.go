@@ -26,9 +26,9 @@ type facts struct {
 	wanted    *corev1.ConfigMap       // as it should be
 	nodes     map[string]*corev1.Node // only where taints count
 
-	status  *fdb.Status // nil: the database was not heard
-	silence string      // why not
-	mute    string      // the reason of the silence, in CamelCase
+	status        *fdb.Status // nil: the database was not heard
+	silence       string      // why not
+	silenceReason string      // in CamelCase
 	// processes are those of our data center, by group.
 	processes map[v1beta2.ProcessGroupID][]*fdb.Process
 }
@@ -162,8 +162,8 @@ func seen[T any, P interface {
 		object := P(&items[i])
 		listed[object.GetName()] = true
 		if w, ok := p.memory.written[object.GetUID()]; ok {
-			if newer, ok := w.object.DeepCopyObject().(P); ok && older(object.GetResourceVersion(), w.object.GetResourceVersion()) {
-				object = newer
+			if newer, ok := w.object.(P); ok && older(object.GetResourceVersion(), newer.GetResourceVersion()) {
+				object = newer.DeepCopyObject().(P) //nolint:forcetypeassert // it is a copy of a P
 			}
 			w.created = false // when the lists do not have it any more, somebody has deleted it
 			p.memory.written[w.object.GetUID()] = w
@@ -187,7 +187,7 @@ func seen[T any, P interface {
 // gatherStatus reads the status document. While it cannot be used in an incompatible upgrade, the tools
 // of the other version are tried: the one whose client reaches the coordinators tells what runs.
 func (p *pass) gatherStatus(ctx context.Context) {
-	p.status, p.silence, p.mute = nil, "", fdb.DatabaseSilent
+	p.status, p.silence, p.silenceReason = nil, "", fdb.DatabaseSilent
 	at, err := p.endpoint()
 	if err != nil {
 		p.silence = "there is no connection string yet"
@@ -206,7 +206,7 @@ func (p *pass) gatherStatus(ctx context.Context) {
 	} else {
 		p.silence = fault.Message(err)
 		if errors.Is(err, port.ToolsMissing) {
-			p.mute = port.ToolsMissing.Reason()
+			p.silenceReason = port.ToolsMissing.Reason()
 		}
 	}
 	if foundationdb.UpgradesIncompatibly(p.cluster) && !quorum(s) {

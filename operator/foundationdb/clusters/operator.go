@@ -93,8 +93,8 @@ type pass struct {
 	hash      string // of the plan, while links are held
 	// clients hold back the upgrade.
 	clients []fdb.Client
-	// toolless says which tools are missing for an upgrade: nobody could hear the database after it.
-	toolless string
+	// withoutTools says which tools are missing for an upgrade: nobody could hear the database after it.
+	withoutTools string
 }
 
 // group returns the group with an id; nil if there is none.

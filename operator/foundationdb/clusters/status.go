@@ -224,7 +224,7 @@ func (p *pass) count() {
 
 // reconciled reports whether nothing is left to do.
 func (p *pass) reconciled() bool {
-	return p.asDesired && len(p.clients) == 0 && p.toolless == ""
+	return p.asDesired && len(p.clients) == 0 && p.withoutTools == ""
 }
 
 // updateStatus is the first link. What it says has been observed before the chain began.

@@ -30,7 +30,8 @@ func eventually(t testing.TB, wait func(testing.TB), look func() (wrong string))
 	t.Fatal(wrong)
 }
 
-// pause is the Wait of a harness that has none.
+// pause is the Wait of a harness that has none: the world is a real one, whose lists are late and tell nobody when
+// they are not any more.
 func pause(wait func(testing.TB)) func(testing.TB) {
 	if wait != nil {
 		return wait
