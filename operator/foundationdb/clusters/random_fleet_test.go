@@ -1,7 +1,6 @@
 package clusters_test
 
 import (
-	"flag"
 	"fmt"
 	"strings"
 	"testing"
@@ -17,12 +16,7 @@ import (
 // TestRandomFleets: three objects on one database live through changes, deaths of instances, clocks that differ,
 // commits of which nobody knows and a lock that is denied; no invariant is violated, and all settles in the end.
 func TestRandomFleets(t *testing.T) {
-	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue { // a life takes a second
-		if err := f.Value.Set("4"); err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = f.Value.Set(f.DefValue) }()
-	}
+	sample(t, "4")
 	rapid.Check(t, func(rt *rapid.T) {
 		o := shared(24, 3)
 		o.Seed = rapid.Uint64Range(1, 1<<40).Draw(rt, "seed")

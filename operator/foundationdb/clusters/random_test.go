@@ -343,20 +343,34 @@ var scripts = rapid.Map(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 	}
 }), 1, 24), func(steps []step) script { return steps })
 
-// TestRandomLives: changes of the spec, faults of Kubernetes and of the database, deaths and frozen instances, in any
-// order. When they have ended, the cluster is as its spec says, nothing is left over and every acknowledged key is
-// there. PAWL_LIVES is how many lives; a few without it.
-func TestRandomLives(t *testing.T) {
-	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue { // a life takes a second
-		lives := "6"
-		if text := os.Getenv("PAWL_LIVES"); text != "" {
-			lives = text
+// sample makes rapid draw so many lives, which take seconds each, always the same ones; or so many as PAWL_LIVES says,
+// others at each run.
+func sample(t *testing.T, lives string) {
+	t.Helper()
+	set := func(name, value string) {
+		f := flag.Lookup(name)
+		if f.Value.String() != f.DefValue { // the command line says so
+			return
 		}
-		if err := f.Value.Set(lives); err != nil {
+		if err := f.Value.Set(value); err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = f.Value.Set(f.DefValue) }()
+		t.Cleanup(func() { _ = f.Value.Set(f.DefValue) })
 	}
+	if text := os.Getenv("PAWL_LIVES"); text != "" {
+		set("rapid.checks", text)
+		return
+	}
+	set("rapid.checks", lives)
+	set("rapid.seed", "1")
+}
+
+// TestRandomLives: changes of the spec, faults of Kubernetes and of the database, deaths and frozen instances, in any
+// order. When they have ended, the cluster is as its spec says, nothing is left over and every acknowledged key is
+// there. PAWL_LIVES is how many lives; a few,
+// always the same ones, without it.
+func TestRandomLives(t *testing.T) {
+	sample(t, "20")
 	rapid.Check(t, func(rt *rapid.T) {
 		scripts.Draw(rt, "script").runs(rt, uint64(rapid.IntRange(1, 1<<20).Draw(rt, "seed")))
 	})
