@@ -9,9 +9,17 @@ import (
 // ActedBefore is the reason of a gate that this pass itself has closed.
 const ActedBefore = "ActedBefore"
 
+// blindFor is how long a status may be believed not to know yet of a recovery that was started: fdb/sim's window, within
+// which there is no other one.
+const blindFor = time.Minute
+
 // disturb closes all gates for the rest of a pass that has done something which starts a recovery: what
-// the status said of the database holds no longer.
-func (p *pass) disturb(by string) { p.disturbed = by }
+// the status said of the database holds no longer. In the passes after it they stay closed until the status has seen
+// the recovery, at most for blindFor.
+func (p *pass) disturb(by string) {
+	p.disturbed = by
+	p.memory.disturbed, p.memory.disturbedAt = by, p.now
+}
 
 // open judges a gate. The version is that of the running servers.
 func (p *pass) open(gate fdb.Gate) fdb.Verdict {
@@ -25,12 +33,22 @@ func (p *pass) open(gate fdb.Gate) fdb.Verdict {
 	return fdb.Open(gate, p.status, p.limits, running)
 }
 
-// undisturbed judges whether this pass has left the database alone.
+// undisturbed judges whether this pass has left the database alone, and whether the status knows what the passes before
+// it have done.
 func (p *pass) undisturbed() fdb.Verdict {
 	if p.disturbed != "" {
 		return fdb.Verdict{Reason: ActedBefore, Message: "the status is older than this pass's " + p.disturbed}
 	}
+	if since := p.now.Sub(p.memory.disturbedAt); since >= 0 && since < blindFor && !p.hasSeen(since) {
+		return fdb.Verdict{Reason: ActedBefore, Message: "the status does not know yet of the " + p.memory.disturbed, In: blindFor - since}
+	}
 	return fdb.Verdict{Open: true}
+}
+
+// hasSeen reports whether the status tells of a recovery in that time, or of servers that have started since.
+func (p *pass) hasSeen(since time.Duration) bool {
+	running, err := fdb.ParseVersion(p.cluster.Status.RunningVersion)
+	return err == nil && p.status != nil && fdb.MinimumUptime(p.status, running) <= since
 }
 
 // tolerant judges full fault tolerance.

@@ -33,6 +33,9 @@ type memory struct {
 	known         known
 	fixed         map[string]bool // storage classes whose volumes cannot grow
 	removed       time.Time       // when the last removal began
+	// disturbed is the last act that started a recovery, and when it was done.
+	disturbed   string
+	disturbedAt time.Time
 }
 
 // variables are those of a pod, and the annotation that tells them.

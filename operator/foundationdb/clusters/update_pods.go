@@ -106,6 +106,9 @@ func (p *pass) updating(zone string, ids []string) act {
 					return out
 				}
 			}
+			if slices.ContainsFunc(ids, p.transacts) {
+				p.disturb("pods that are made anew")
+			}
 			return each(ctx, pods, "PodNotDeleted", func(pod *corev1.Pod) error {
 				return p.delete(ctx, pod, "Pod", "it is to be made anew; full fault tolerance, zone "+zone)
 			})
