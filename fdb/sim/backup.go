@@ -300,15 +300,15 @@ func (k *keySpace) all() []fdb.KeyValue {
 }
 
 // writeLayer writes the part of the status that backup agents write.
-func (b *backups) writeLayer(s *statusWriter) {
-	if b.agents == 0 {
+func (bs *backups) writeLayer(s *statusWriter) {
+	if bs.agents == 0 {
 		return
 	}
 	s.object("backup", func() {
-		s.whole("instances_running", int64(b.agents))
-		s.truth("paused", b.paused)
+		s.whole("instances_running", int64(bs.agents))
+		s.truth("paused", bs.paused)
 		s.object("tags", func() {
-			for _, one := range b.tags {
+			for _, one := range bs.tags {
 				s.object(one.tag, func() {
 					s.text("current_container", fdb.WithoutSecret(one.url))
 					s.text("current_status", stateText(one.state))
