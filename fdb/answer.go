@@ -5,6 +5,9 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/pawl-dev/pawl/fdb/internal/cli"
+	"github.com/pawl-dev/pawl/fdb/internal/texts"
 )
 
 // Judge says what is known of a call's effect after its process has ended, by what it printed:
@@ -26,6 +29,21 @@ func Judge(c Call, v Version, exit int, stdout, stderr string) Result {
 	r.read(stdout)
 	r.read(stderr)
 	return r.result(exit)
+}
+
+// TextLine is the major.minor whose texts Judge uses for a version: its own, or the newest that is not
+// newer, or else the oldest. known is false for a version whose texts nobody has read.
+func TextLine(v Version) (line string, known bool) {
+	line = texts.Lines[0].Line
+	for _, l := range texts.Lines {
+		if l.Line == v.Short() {
+			return l.Line, true
+		}
+		if at, err := ParseVersion(l.Line + ".0"); err == nil && at.Compare(v) < 0 {
+			line = l.Line
+		}
+	}
+	return line, false
 }
 
 // silent reports whether a command prints nothing when it succeeds.
@@ -65,12 +83,14 @@ type reading struct {
 
 // hit is a line and the text that it is.
 type hit struct {
-	text
+	effect  texts.Effect
+	reason  Reason
+	exit    int // the exit code that goes with texts.Done
 	printed string
 }
 
 func (h *hit) result(o ResultOutcome) Result {
-	return Result{Outcome: o, Reason: h.Reason, Text: clipped(h.printed)}
+	return Result{Outcome: o, Reason: h.reason, Text: clipped(h.printed)}
 }
 
 func (r *reading) read(output string) {
@@ -79,12 +99,12 @@ func (r *reading) read(output string) {
 		if printed == "" || r.isEcho(printed) {
 			continue
 		}
-		t, match := r.find(printed)
+		t, match := texts.Find(string(r.call.Command), string(r.call.Tool()), r.line, printed)
 		if match == nil {
-			first(&r.unread, &hit{text: text{Reason: UnknownText}, printed: printed})
+			first(&r.unread, &hit{reason: UnknownText, printed: printed})
 			continue
 		}
-		r.note(&hit{text: t, printed: printed}, match)
+		r.note(&hit{effect: t.Effect, reason: Reason(t.Reason), exit: t.Exit, printed: printed}, match)
 	}
 }
 
@@ -101,27 +121,16 @@ func (r *reading) isEcho(printed string) bool {
 	}
 }
 
-func (r *reading) find(printed string) (text, []string) {
-	for _, t := range allTexts() {
-		if t.prints(r.call.Command, r.line) {
-			if match := t.line.FindStringSubmatch(printed); match != nil {
-				return t.text, match
-			}
-		}
-	}
-	return text{}, nil
-}
-
 func (r *reading) note(h *hit, match []string) {
 	if r.call.Command == CommandExclude {
 		r.noteExclusion(h, match)
 	}
-	switch h.Effect {
-	case doubted:
+	switch h.effect {
+	case texts.Doubted:
 		first(&r.doubted, h)
-	case denied:
+	case texts.Denied:
 		first(&r.denied, h)
-	case done:
+	case texts.Done:
 		first(&r.done, h)
 	}
 }
@@ -129,7 +138,7 @@ func (r *reading) note(h *hit, match []string) {
 // noteExclusion gives the lines about single targets their meaning. Without waiting, data that still
 // moves and a coordinator are no refusal: the exclusion has begun.
 func (r *reading) noteExclusion(h *hit, match []string) {
-	switch h.Reason {
+	switch h.reason {
 	case NoServers:
 		first(&r.noMatch, h)
 		return
@@ -137,14 +146,14 @@ func (r *reading) noteExclusion(h *hit, match []string) {
 		first(&r.missing, h)
 	case ExclusionInProgress, StillCoordinator:
 		if r.call.NoWait {
-			h.Effect = done
+			h.effect = texts.Done
 		}
 	}
-	if (h.Effect == done || h.Reason == ExclusionInProgress) && h.Reason != StillCoordinator && len(match) > 1 {
+	if (h.effect == texts.Done || h.reason == ExclusionInProgress) && h.reason != StillCoordinator && len(match) > 1 {
 		r.told[plainTarget(match[1])] = true
 	}
-	if r.call.NoWait && h.Effect == done {
-		h.Reason = ""
+	if r.call.NoWait && h.effect == texts.Done {
+		h.reason = ""
 	}
 }
 
@@ -165,7 +174,7 @@ func (r *reading) result(exit int) Result {
 		}
 	}
 	switch {
-	case r.done != nil && exit == r.done.Exit:
+	case r.done != nil && exit == r.done.exit:
 		result := r.done.result(Ok)
 		if result.Reason == "" {
 			result.Text = ""
@@ -258,7 +267,7 @@ func Protocol(versionOutput string) (string, error) {
 }
 
 // connectionAnswer is what ReadConnection prints.
-var connectionAnswer = regexp.MustCompile("(?m)^`" + regexp.QuoteMeta(printable(coordinatorsKey)) + "' is `(.*)'\r?$")
+var connectionAnswer = regexp.MustCompile("(?m)^`" + regexp.QuoteMeta(cli.Printable(coordinatorsKey)) + "' is `(.*)'\r?$")
 
 // ConnectionOf is the connection string that ReadConnection has printed.
 func ConnectionOf(stdout string) (Connection, error) {
@@ -266,7 +275,7 @@ func ConnectionOf(stdout string) (Connection, error) {
 	if len(match) != 1 {
 		return Connection{}, AnswerUnreadable.Errorf("%q is no connection string", clipped(stdout))
 	}
-	value, ok := printed(match[0][1])
+	value, ok := cli.Unprintable(match[0][1])
 	if !ok {
 		return Connection{}, AnswerUnreadable.Errorf("%q is no connection string", clipped(stdout))
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/pawl-dev/pawl/fdb/internal/texts"
 )
 
 // answer is a block of testdata/answers.txt.
@@ -148,28 +150,28 @@ func TestEveryTextHasAnAnswer(t *testing.T) {
 	for _, a := range readAnswers(t) {
 		for _, name := range a.calls {
 			for _, line := range a.lines {
-				r := reading{call: callNamed(t, name), line: line}
+				c := callNamed(t, name)
 				for stderr, output := range map[bool]string{false: a.stdout, true: a.stderr} {
 					for printed := range strings.SplitSeq(output, "\n") {
-						if found, match := r.find(strings.TrimSpace(printed)); match != nil && found.Stderr == stderr {
-							seen[line+found.key()] = true
+						if found, match := texts.Find(string(c.Command), string(c.Tool()), line, strings.TrimSpace(printed)); match != nil && found.Stderr == stderr {
+							seen[line+keyOf(found)] = true
 						}
 					}
 				}
 			}
 		}
 	}
-	for _, known := range allTexts() {
-		for _, l := range textLines {
-			if (len(known.Lines) == 0 || slices.Contains(known.Lines, l.Line)) && !seen[l.Line+known.key()] {
+	for _, known := range texts.All() {
+		for _, l := range texts.Lines {
+			if (len(known.Lines) == 0 || slices.Contains(known.Lines, l.Line)) && !seen[l.Line+keyOf(known)] {
 				t.Errorf("%s has no answer with %q %q", l.Line, known.Format, known.Args)
 			}
 		}
 	}
 }
 
-func (t text) key() string {
-	return " " + string(t.Tool) + " " + t.Format + " " + strings.Join(t.Args, " ") + " " + t.Source + " " + string(t.Reason)
+func keyOf(t texts.Text) string {
+	return " " + t.Tool + " " + t.Format + " " + strings.Join(t.Args, " ") + " " + t.Source + " " + t.Reason
 }
 
 // A text is Ok only for the command that prints it, and never for no text at all.

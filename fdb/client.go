@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/pawl-dev/pawl/fdb/internal/document"
 )
 
 // Clients are the clients that the cluster controller knows of. The lists are bounded samples.
@@ -30,38 +32,38 @@ type ConnectedClient struct {
 	LogGroup string `json:"log_group,omitempty"`
 }
 
-func readClients(d *document) *Clients {
+func readClients(d *document.Document) *Clients {
 	c := &Clients{}
-	if !d.members(func(name string) {
+	if !d.Members(func(name string) {
 		switch name {
 		case "count":
-			c.Count = d.integer()
+			c.Count = d.Integer()
 		case "supported_versions":
-			c.SupportedVersions = list(d, func(v *SupportedVersion, name string) {
+			c.SupportedVersions = document.List(d, func(v *SupportedVersion, name string) {
 				switch name {
 				case "client_version":
-					v.ClientVersion = d.str()
+					v.ClientVersion = d.Str()
 				case "protocol_version":
-					v.ProtocolVersion = d.str()
+					v.ProtocolVersion = d.Str()
 				case "max_protocol_count":
-					v.MaxProtocolCount = d.integer()
+					v.MaxProtocolCount = d.Integer()
 				case "max_protocol_clients":
-					v.MaxProtocolClients = list(d, func(c *ConnectedClient, name string) {
+					v.MaxProtocolClients = document.List(d, func(c *ConnectedClient, name string) {
 						switch name {
 						case "address":
-							c.Address = d.str()
+							c.Address = d.Str()
 						case "log_group":
-							c.LogGroup = d.str()
+							c.LogGroup = d.Str()
 						default:
-							d.skip()
+							d.Skip()
 						}
 					})
 				default:
-					d.skip()
+					d.Skip()
 				}
 			})
 		default:
-			d.skip()
+			d.Skip()
 		}
 	}) {
 		return nil

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/pawl-dev/pawl/fdb/internal/cli"
+	"github.com/pawl-dev/pawl/fdb/internal/texts"
 )
 
 // Prompt is what an interactive fdbcli prints when it waits for a line. With TERM=dumb and a terminal on
@@ -165,7 +168,7 @@ func (d *Dialogue) readNext() string {
 	if key, single := r.key(); single {
 		words = []string{"get", key}
 	}
-	line := commandText(words)
+	line := cli.Join(words)
 	if len(line) > maxDialogueLine {
 		return d.fail(TransactionTooLarge, "a key is too long to be read")
 	}
@@ -208,14 +211,14 @@ func (d *Dialogue) writeNext() string {
 func (w Write) line() string {
 	switch {
 	case w.Set != nil:
-		return commandText([]string{"set", w.Set.Key, string(w.Set.Value)})
+		return cli.Join([]string{"set", w.Set.Key, string(w.Set.Value)})
 	case w.Clear == nil || w.Clear.Begin >= w.Clear.End:
 		return ""
 	}
 	if key, single := w.Clear.key(); single {
-		return commandText([]string{"clear", key})
+		return cli.Join([]string{"clear", key})
 	}
-	return commandText([]string{"clearrange", w.Clear.Begin, w.Clear.End})
+	return cli.Join([]string{"clearrange", w.Clear.Begin, w.Clear.End})
 }
 
 // Error codes of FoundationDB (fdb_error_predicate in bindings/c/fdb_c.cpp at 7.3.69): what a whole
@@ -296,7 +299,7 @@ func (d *Dialogue) take(stdout []string) Reason {
 		if len(stdout) != 1 {
 			return TransactionFailed
 		}
-		if stdout[0] == "`"+printable(key)+"': not found" {
+		if stdout[0] == "`"+cli.Printable(key)+"': not found" {
 			return ""
 		}
 		kv, ok := keyValue(stdout[0], r)
@@ -339,8 +342,8 @@ func keyValue(line string, r Range) (kv KeyValue, ok bool) {
 			return kv, ok
 		}
 		at += next
-		key, keyOK := printed(inner[:at])
-		value, valueOK := printed(inner[at+len(between):])
+		key, keyOK := cli.Unprintable(inner[:at])
+		value, valueOK := cli.Unprintable(inner[at+len(between):])
 		if keyOK && valueOK && r.Contains(string(key)) {
 			if ok {
 				return kv, false
@@ -354,7 +357,7 @@ func keyValue(line string, r Range) (kv KeyValue, ok bool) {
 // without what fdbcli says besides when it takes long.
 func lines(output, sent string) (list []string) {
 	for line := range strings.FieldsFuncSeq(output, func(c rune) bool { return c == '\n' || c == '\r' }) {
-		if line == sent && len(list) == 0 || strings.TrimSpace(line) == "" || isBeside(line) {
+		if line == sent && len(list) == 0 || strings.TrimSpace(line) == "" || texts.IsBeside(line) {
 			continue
 		}
 		list = append(list, line)
@@ -362,17 +365,74 @@ func lines(output, sent string) (list []string) {
 	return list
 }
 
-func isBeside(line string) bool {
-	for _, t := range cliTexts {
-		if t.Effect == beside && t.Tool == ToolCLI && t.Format == line {
-			return true
-		}
-	}
-	return false
-}
-
 // welcome reports whether these lines are what fdbcli prints before its first prompt.
 func welcome(stdout []string) bool {
 	return len(stdout) > 0 && stdout[len(stdout)-1] == "Welcome to the fdbcli. For help, type `help'." &&
 		!slices.ContainsFunc(stdout[:len(stdout)-1], func(line string) bool { return !strings.HasPrefix(line, "Using cluster file `") })
 }
+
+// Range is a range of keys: from Begin up to End, without End.
+type Range struct {
+	Begin string `json:"begin"`
+	End   string `json:"end"`
+}
+
+// SingleKey is the range of one key.
+func SingleKey(key string) Range { return Range{Begin: key, End: key + "\x00"} }
+
+// PrefixRange is the range of all keys with a prefix. A prefix of nothing but 0xff bytes has no end: its
+// range is empty.
+func PrefixRange(prefix string) Range {
+	end := []byte(prefix)
+	for len(end) > 0 && end[len(end)-1] == 0xff {
+		end = end[:len(end)-1]
+	}
+	if len(end) == 0 {
+		return Range{Begin: prefix, End: prefix}
+	}
+	end[len(end)-1]++
+	return Range{Begin: prefix, End: string(end)}
+}
+
+// Contains reports whether a key lies in the range.
+func (r Range) Contains(key string) bool { return key >= r.Begin && key < r.End }
+
+// key is the key of a range of one key.
+func (r Range) key() (string, bool) { return r.Begin, r.End == r.Begin+"\x00" }
+
+// KeyValue is a key and its value.
+type KeyValue struct {
+	Key   string
+	Value []byte
+}
+
+// Values are what a transaction has read, in the order of keys.
+type Values []KeyValue
+
+// Get returns the value of a key that was read.
+func (v Values) Get(key string) ([]byte, bool) {
+	i, ok := slices.BinarySearchFunc(v, key, func(kv KeyValue, key string) int { return cmp.Compare(kv.Key, key) })
+	if !ok {
+		return nil, false
+	}
+	return v[i].Value, true
+}
+
+// In returns what was read of a range.
+func (v Values) In(r Range) Values {
+	begin, _ := slices.BinarySearchFunc(v, r.Begin, func(kv KeyValue, key string) int { return cmp.Compare(kv.Key, key) })
+	end, _ := slices.BinarySearchFunc(v, r.End, func(kv KeyValue, key string) int { return cmp.Compare(kv.Key, key) })
+	return v[begin:max(begin, end)]
+}
+
+// Write changes keys at the end of a transaction.
+type Write struct {
+	Set   *KeyValue // sets a key
+	Clear *Range    // clears a range; SingleKey for one key
+}
+
+// Set writes a key.
+func Set(key string, value []byte) Write { return Write{Set: &KeyValue{Key: key, Value: value}} }
+
+// Clear removes the keys of a range.
+func Clear(r Range) Write { return Write{Clear: &r} }

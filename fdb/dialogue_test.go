@@ -10,8 +10,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/pawl-dev/pawl/lock"
 	"pgregory.net/rapid"
+
+	"github.com/pawl-dev/pawl/fdb/internal/cli"
+	"github.com/pawl-dev/pawl/lock"
 )
 
 // shell is an fdbcli over keys in memory. It prints what fdbcli prints (fdbcli/fdbcli.actor.cpp at
@@ -72,16 +74,16 @@ func (s *shell) do(line string) (stdout, stderr string) {
 		return "Option enabled for current transaction\n", ""
 	case "get":
 		if value, ok := s.keys[words[1]]; ok {
-			return fmt.Sprintf("`%s' is `%s'\n", printable(words[1]), printable(value)), ""
+			return fmt.Sprintf("`%s' is `%s'\n", cli.Printable(words[1]), cli.Printable(value)), ""
 		}
-		return fmt.Sprintf("`%s': not found\n", printable(words[1])), ""
+		return fmt.Sprintf("`%s': not found\n", cli.Printable(words[1])), ""
 	case "getrange":
 		limit, _ := strconv.Atoi(words[3])
 		var text strings.Builder
 		fmt.Fprintf(&text, "\nRange limited to %d keys\n", limit)
 		for _, key := range slices.Sorted(maps.Keys(s.keys)) {
 			if (Range{Begin: words[1], End: words[2]}).Contains(key) && limit > 0 {
-				fmt.Fprintf(&text, "`%s' is `%s'\n", printable(key), printable(s.keys[key]))
+				fmt.Fprintf(&text, "`%s' is `%s'\n", cli.Printable(key), cli.Printable(s.keys[key]))
 				limit--
 			}
 		}

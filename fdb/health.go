@@ -1,5 +1,7 @@
 package fdb
 
+import "github.com/pawl-dev/pawl/fdb/internal/document"
+
 // DataStatus is the state of the data and of its distribution.
 type DataStatus struct {
 	State            DataState     `json:"state"`
@@ -62,121 +64,121 @@ type RecoveryState struct {
 	SecondsSinceLastRecovered *float64 `json:"seconds_since_last_recovered,omitempty"`
 }
 
-func (s *DataStatus) read(d *document) {
-	d.members(func(name string) {
+func (s *DataStatus) read(d *document.Document) {
+	d.Members(func(name string) {
 		switch name {
 		case "state":
 			s.State.read(d)
 		case "team_trackers":
-			s.TeamTrackers = list(d, func(t *TeamTracker, name string) {
+			s.TeamTrackers = document.List(d, func(t *TeamTracker, name string) {
 				switch name {
 				case "primary":
-					t.Primary = d.boolean()
+					t.Primary = d.Boolean()
 				case "state":
 					t.State.read(d)
 				case "unhealthy_servers":
-					t.UnhealthyServers = d.integer()
+					t.UnhealthyServers = d.Integer()
 				default:
-					d.skip()
+					d.Skip()
 				}
 			})
 		case "moving_data":
-			d.members(func(name string) {
+			d.Members(func(name string) {
 				switch name {
 				case "highest_priority":
-					s.MovingData.HighestPriority = d.integer()
+					s.MovingData.HighestPriority = d.Integer()
 				case "in_flight_bytes":
-					s.MovingData.InFlightBytes = d.whole()
+					s.MovingData.InFlightBytes = d.Whole()
 				case "in_queue_bytes":
-					s.MovingData.InQueueBytes = d.whole()
+					s.MovingData.InQueueBytes = d.Whole()
 				default:
-					d.skip()
+					d.Skip()
 				}
 			})
 		case "total_kv_size_bytes":
-			s.TotalKVSizeBytes = d.whole()
+			s.TotalKVSizeBytes = d.Whole()
 		default:
-			d.skip()
+			d.Skip()
 		}
 	})
 }
 
-func (s *DataState) read(d *document) {
-	d.members(func(name string) {
+func (s *DataState) read(d *document.Document) {
+	d.Members(func(name string) {
 		switch name {
 		case "healthy":
-			s.Healthy = d.boolean()
+			s.Healthy = d.Boolean()
 		case "name":
-			s.Name = d.str()
+			s.Name = d.Str()
 		case "min_replicas_remaining":
-			s.MinReplicasRemaining = d.integer()
+			s.MinReplicasRemaining = d.Integer()
 		default:
-			d.skip()
+			d.Skip()
 		}
 	})
 }
 
-func readLogs(d *document) []LogStatus {
-	return list(d, func(l *LogStatus, name string) {
+func readLogs(d *document.Document) []LogStatus {
+	return document.List(d, func(l *LogStatus, name string) {
 		switch name {
 		case "current":
-			l.Current = d.boolean()
+			l.Current = d.Boolean()
 		case "log_replication_factor":
-			l.LogFactor = d.integer()
+			l.LogFactor = d.Integer()
 		case "log_fault_tolerance":
-			l.LogFaultTolerance = d.integer()
+			l.LogFaultTolerance = d.Integer()
 		case "remote_log_replication_factor":
-			l.RemoteFactor = d.integer()
+			l.RemoteFactor = d.Integer()
 		case "remote_log_fault_tolerance":
-			l.RemoteFaultTolerance = d.integer()
+			l.RemoteFaultTolerance = d.Integer()
 		case "satellite_log_replication_factor":
-			l.SatelliteFactor = d.integer()
+			l.SatelliteFactor = d.Integer()
 		case "satellite_log_fault_tolerance":
-			l.SatelliteFaultTolerance = d.integer()
+			l.SatelliteFaultTolerance = d.Integer()
 		default:
-			d.skip()
+			d.Skip()
 		}
 	})
 }
 
-func (s *QoS) read(d *document) {
-	d.members(func(name string) {
+func (s *QoS) read(d *document.Document) {
+	d.Members(func(name string) {
 		switch name {
 		case "worst_data_lag_storage_server":
 			s.WorstDataLag.read(d)
 		case "worst_durability_lag_storage_server":
 			s.WorstDurabilityLag.read(d)
 		case "worst_queue_bytes_log_server":
-			s.WorstLogQueue = d.whole()
+			s.WorstLogQueue = d.Whole()
 		case "worst_queue_bytes_storage_server":
-			s.WorstStorageQueue = d.whole()
+			s.WorstStorageQueue = d.Whole()
 		default:
-			d.skip()
+			d.Skip()
 		}
 	})
 }
 
-func (l *Lag) read(d *document) {
-	d.members(func(name string) {
+func (l *Lag) read(d *document.Document) {
+	d.Members(func(name string) {
 		if name != "seconds" {
-			d.skip()
+			d.Skip()
 			return
 		}
-		l.Seconds = d.number()
+		l.Seconds = d.Number()
 	})
 }
 
-func (s *RecoveryState) read(d *document) {
-	d.members(func(name string) {
+func (s *RecoveryState) read(d *document.Document) {
+	d.Members(func(name string) {
 		switch name {
 		case "name":
-			s.Name = d.str()
+			s.Name = d.Str()
 		case "active_generations":
-			s.ActiveGenerations = d.integer()
+			s.ActiveGenerations = d.Integer()
 		case "seconds_since_last_recovered":
-			s.SecondsSinceLastRecovered = d.number()
+			s.SecondsSinceLastRecovered = d.Number()
 		default:
-			d.skip()
+			d.Skip()
 		}
 	})
 }

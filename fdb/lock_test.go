@@ -1,97 +1,18 @@
 package fdb
 
 import (
-	"bytes"
 	"encoding/hex"
-	"errors"
-	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/lock"
 	"pgregory.net/rapid"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/fdb/internal/tuple"
+	"github.com/pawl-dev/pawl/lock"
 )
-
-// The bytes follow the documented type codes of FoundationDB at 7.3.69.
-func TestTupleBytes(t *testing.T) {
-	for _, c := range []struct {
-		elements []any
-		packed   string
-	}{
-		{[]any{""}, "0200"},
-		{[]any{"kc1"}, "026b633100"},
-		{[]any{"a\x00b"}, "026100ff6200"},
-		{[]any{"\x00"}, "0200ff00"},
-		{[]any{"FÔO"}, "0246c3944f00"},
-		{[]any{int64(0)}, "14"},
-		{[]any{int64(1)}, "1501"},
-		{[]any{int64(255)}, "15ff"},
-		{[]any{int64(256)}, "160100"},
-		{[]any{int64(-1)}, "13fe"},
-		{[]any{int64(-255)}, "1300"},
-		{[]any{int64(-256)}, "12feff"},
-		{[]any{int64(-5551212)}, "11ab4b93"},
-		{[]any{int64(1700000000)}, "186553f100"},
-		{[]any{int64(math.MaxInt64)}, "1c7fffffffffffffff"},
-		{[]any{int64(math.MinInt64)}, "0c7fffffffffffffff"},
-		{[]any{int64(math.MinInt64 + 1)}, "0c8000000000000000"},
-		{[]any{"kc1", int64(1700000000), int64(1700000600)}, "026b633100186553f100186553f358"},
-	} {
-		packed := packTuple(c.elements...)
-		if hex.EncodeToString(packed) != c.packed {
-			t.Errorf("%v: %x instead of %s", c.elements, packed, c.packed)
-		}
-		elements, err := unpackTuple(packed)
-		if err != nil || !cmp.Equal(elements, c.elements) {
-			t.Errorf("%s: %v, %v", c.packed, elements, err)
-		}
-	}
-}
-
-func TestTupleRefused(t *testing.T) {
-	for _, c := range []struct{ packed, why string }{
-		{"02", "cut"}, {"026b6331", "cut"}, {"026b00ff", "cut"}, {"15", "cut"}, {"1665", "cut"}, {"0cff", "cut"},
-		{"00", "type"}, {"016b00", "type"}, {"0500", "type"}, {"26", "type"}, {"1d09", "type"}, {"0bf6", "type"},
-		{"1c8000000000000000", "type"}, {"0c7ffffffffffffffe", "type"}, {"21c000000000000000", "type"},
-	} {
-		packed, _ := hex.DecodeString(c.packed)
-		want := errTupleCut
-		if c.why == "type" {
-			want = errTupleType
-		}
-		if elements, err := unpackTuple(packed); !errors.Is(err, want) {
-			t.Errorf("%s: %v, %v", c.packed, elements, err)
-		}
-	}
-}
-
-func TestTupleInverse(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		elements := rapid.SliceOf(rapid.OneOf(
-			rapid.Map(rapid.String(), func(s string) any { return s }),
-			rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) any { return string(b) }),
-			rapid.Map(rapid.Int64(), func(n int64) any { return n }),
-		)).Draw(t, "elements")
-		unpacked, err := unpackTuple(packTuple(elements...))
-		if err != nil || !slices.Equal(unpacked, elements) {
-			t.Fatalf("%v becomes %v, %v", elements, unpacked, err)
-		}
-	})
-}
-
-// The order of tuples is the order of their bytes, or range reads would miss entries.
-func TestTupleOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a, b := rapid.Int64().Draw(t, "a"), rapid.Int64().Draw(t, "b")
-		if order := bytes.Compare(packTuple(a), packTuple(b)); (order < 0) != (a < b) || (order == 0) != (a == b) {
-			t.Fatalf("%d and %d: %d", a, b, order)
-		}
-	})
-}
 
 func TestLockInverse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -116,12 +37,12 @@ func TestLockIsUnreadableUnlessItIsATriple(t *testing.T) {
 	}
 	for name, value := range map[string][]byte{
 		"text":           []byte("held"),
-		"pair":           packTuple("kc1", int64(1)),
-		"quadruple":      packTuple("kc1", int64(1), int64(2), int64(3)),
-		"other order":    packTuple(int64(1), "kc1", int64(2)),
-		"text as time":   packTuple("kc1", "1", int64(2)),
-		"text as end":    packTuple("kc1", int64(1), "2"),
-		"bytes as owner": append([]byte{1, 'k', 0}, packTuple(int64(1), int64(2))...),
+		"pair":           tuple.Pack("kc1", int64(1)),
+		"quadruple":      tuple.Pack("kc1", int64(1), int64(2), int64(3)),
+		"other order":    tuple.Pack(int64(1), "kc1", int64(2)),
+		"text as time":   tuple.Pack("kc1", "1", int64(2)),
+		"text as end":    tuple.Pack("kc1", int64(1), "2"),
+		"bytes as owner": append([]byte{1, 'k', 0}, tuple.Pack(int64(1), int64(2))...),
 		"JSON":           []byte(`{"owner":"kc1"}`),
 		"NUL":            {0},
 	} {
@@ -150,9 +71,9 @@ func TestTimes(t *testing.T) {
 		ok     bool
 	}{
 		{"time", DecodeTime, EncodeTime(at), true},
-		{"time and more", DecodeTime, packTuple(at.Unix(), "x"), true},
+		{"time and more", DecodeTime, tuple.Pack(at.Unix(), "x"), true},
 		{"no element", DecodeTime, nil, false},
-		{"text", DecodeTime, packTuple("1700000000"), false},
+		{"text", DecodeTime, tuple.Pack("1700000000"), false},
 		{"cut", DecodeTime, EncodeTime(at)[:4], false},
 		{"maintenance", DecodeMaintenance, EncodeMaintenance(at), true},
 		{"seven bytes", DecodeMaintenance, EncodeMaintenance(at)[:7], false},

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/pawl-dev/pawl/fdb/internal/document"
 )
 
 // The localities that judgements read beside InstanceLocality.
@@ -80,9 +82,9 @@ func (p Processes) MarshalJSON() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-func readProcesses(d *document) Processes {
+func readProcesses(d *document.Document) Processes {
 	found := Processes{}
-	if !d.members(func(id string) {
+	if !d.Members(func(id string) {
 		found = append(found, Process{ID: id})
 		found[len(found)-1].read(d)
 	}) {
@@ -91,61 +93,61 @@ func readProcesses(d *document) Processes {
 	return found
 }
 
-func (p *Process) read(d *document) {
-	d.members(func(name string) {
+func (p *Process) read(d *document.Document) {
+	d.Members(func(name string) {
 		switch name {
 		case "address":
-			p.Address = d.address()
+			p.Address = readAddress(d)
 		case "class_type":
-			p.Class = Class(d.str())
+			p.Class = Class(d.Str())
 		case "command_line":
-			p.CommandLine = d.str()
+			p.CommandLine = d.Str()
 		case "version":
-			p.Version = d.str()
+			p.Version = d.Str()
 		case "locality":
 			p.Locality = map[string]string{}
-			d.members(func(name string) {
-				if value, ok := d.text(); ok {
+			d.Members(func(name string) {
+				if value, ok := d.Text(); ok {
 					p.Locality[name] = value
 				}
 			})
 		case "excluded":
-			p.Excluded = d.boolean()
+			p.Excluded = d.Boolean()
 		case "under_maintenance":
-			under := d.boolean()
+			under := d.Boolean()
 			p.UnderMaintenance = under != nil && *under
 		case "uptime_seconds":
-			p.UptimeSeconds = d.number()
+			p.UptimeSeconds = d.Number()
 		case "run_loop_busy":
-			p.RunLoopBusy = d.number()
+			p.RunLoopBusy = d.Number()
 		case "roles":
-			p.Roles = list(d, func(r *Role, name string) {
+			p.Roles = document.List(d, func(r *Role, name string) {
 				switch name {
 				case "role":
-					r.Role = d.str()
+					r.Role = d.Str()
 				case "id":
-					r.ID = d.str()
+					r.ID = d.Str()
 				case "stored_bytes":
-					r.StoredBytes = d.whole()
+					r.StoredBytes = d.Whole()
 				default:
-					d.skip()
+					d.Skip()
 				}
 			})
 		case "messages":
-			p.Messages = list(d, func(m *ProcessMessage, name string) {
+			p.Messages = document.List(d, func(m *ProcessMessage, name string) {
 				switch name {
 				case "name":
-					m.Name = d.str()
+					m.Name = d.Str()
 				case "type":
-					m.Type = d.str()
+					m.Type = d.Str()
 				case "time":
-					m.Time = d.number()
+					m.Time = d.Number()
 				default:
-					d.skip()
+					d.Skip()
 				}
 			})
 		default:
-			d.skip()
+			d.Skip()
 		}
 	})
 }

@@ -59,3 +59,86 @@ func (r Result) String() string {
 		return fmt.Sprintf("%s: %s: %s", r.Outcome, r.Reason, r.Text)
 	}
 }
+
+// Why a call was refused: nothing has changed.
+const (
+	ExclusionInProgress    Reason = "ExclusionInProgress" // data or roles are still there
+	StillCoordinator       Reason = "StillCoordinator"
+	TooLittleSpace         Reason = "TooLittleSpace" // what remains could not take the data
+	SpaceUnknown           Reason = "SpaceUnknown"   // the status did not say how much space there is
+	TargetInvalid          Reason = "TargetInvalid"  // no address or locality, or with flags
+	ProcessUnknown         Reason = "ProcessUnknown" // no process has the address
+	ProcessUnreachable     Reason = "ProcessUnreachable"
+	DataDistributionOff    Reason = "DataDistributionOff"
+	CoordinatorsTwice      Reason = "CoordinatorsTwice"
+	CoordinatorsInvalid    Reason = "CoordinatorsInvalid"
+	NotCoordinators        Reason = "NotCoordinators" // no server that can coordinate listens there
+	CoordinatorUnreachable Reason = "CoordinatorUnreachable"
+	DatabaseUnreachable    Reason = "DatabaseUnreachable"
+	DatabaseStateBad       Reason = "DatabaseStateBad"
+	TooFewMachines         Reason = "TooFewMachines"
+
+	DatabaseExists Reason = "DatabaseExists"
+	DatabaseLocked Reason = "DatabaseLocked"
+
+	BackupNotRunning     Reason = "BackupNotRunning"
+	BackupMissing        Reason = "BackupMissing"
+	BackupEncrypted      Reason = "BackupEncrypted" // the key file is not that of the URL
+	StoreRefused         Reason = "StoreRefused"    // the blob store did, or its URL is not understood
+	CredentialsMissing   Reason = "CredentialsMissing"
+	CredentialsRefused   Reason = "CredentialsRefused"
+	ClockBehind          Reason = "ClockBehind" // the last backup began in the future
+	RangeNotEmpty        Reason = "RangeNotEmpty"
+	RestoreTagInUse      Reason = "RestoreTagInUse"
+	VersionNotRestorable Reason = "VersionNotRestorable"
+	ClusterFileInvalid   Reason = "ClusterFileInvalid"
+	TLSMissing           Reason = "TLSMissing"
+	CommandRefused       Reason = "CommandRefused" // the tool does not know the command or its words
+
+	TransactionConflict Reason = "TransactionConflict" // again and again
+	TransactionFailed   Reason = "TransactionFailed"   // before anything was written
+	TransactionTooLarge Reason = "TransactionTooLarge" // more keys or longer values than a dialogue can carry
+	DecisionFailed      Reason = "DecisionFailed"      // decide returned an error
+)
+
+// Why it is unknown what a call has done.
+const (
+	TimedOut         Reason = "TimedOut"
+	ToolEnded        Reason = "ToolEnded" // by a signal
+	NoAnswer         Reason = "NoAnswer"  // the tool said nothing that decides
+	UnknownText      Reason = "UnknownText"
+	UnknownExit      Reason = "UnknownExit" // text and exit code contradict each other
+	ToolFailed       Reason = "ToolFailed"
+	StatusMissing    Reason = "StatusMissing"
+	KillSent         Reason = "KillSent" // the next status tells
+	ProcessMissing   Reason = "ProcessMissing"
+	NoServers        Reason = "NoServers"        // no server has the locality
+	IncompleteAnswer Reason = "IncompleteAnswer" // not every target was told about
+	CommitUnknown    Reason = "CommitUnknown"
+)
+
+// What is told beside an Ok.
+const (
+	NoChange       Reason = "NoChange"
+	AlreadyRunning Reason = "AlreadyRunning"
+	NotRunning     Reason = "NotRunning"
+	NoAgents       Reason = "NoAgents" // the backup was accepted, and no agent answers
+	Experimental   Reason = "Experimental"
+)
+
+// Why FoundationDB refuses a configuration (fdbcli/ConfigureCommand.actor.cpp at 7.1.67, 7.3.69 and
+// 7.4.6).
+const (
+	RefusedConfiguration Reason = "RefusedConfiguration" // it would be invalid
+	RefusedOptions       Reason = "RefusedOptions"       // unknown, conflicting or not complete
+	RefusedMigration     Reason = "RefusedMigration"     // another engine while storage_migration_type is disabled
+	RefusedEngine        Reason = "RefusedEngine"
+	RefusedUnavailable   Reason = "RefusedUnavailable"
+	RefusedStorage       Reason = "RefusedStorage"     // a storage server is in a data center that would be dropped
+	RefusedReplication   Reason = "RefusedReplication" // a region is not fully replicated
+	RefusedPriorities    Reason = "RefusedPriorities"  // two regions with a priority of 0 or more
+	RefusedRegions       Reason = "RefusedRegions"     // regions and usable_regions at the same time
+	RefusedWorkers       Reason = "RefusedWorkers"     // too few processes or zones
+	RefusedRedundancy    Reason = "RefusedRedundancy"  // it does not go with regions
+	RefusedDatacenter    Reason = "RefusedDatacenter"  // no storage server in one of the regions
+)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/pawl-dev/pawl/fdb/internal/texts"
 )
 
 const sources = "sim/testdata/SOURCES.md"
@@ -18,12 +20,12 @@ const textsMark = "<!-- From here on: go test ./fdb -run TestSources -update -->
 func TestSources(t *testing.T) {
 	var list strings.Builder
 	list.WriteString(textsMark + "\n## Texts of the tools\n\nRead at:")
-	for _, l := range textLines {
+	for _, l := range texts.Lines {
 		fmt.Fprintf(&list, " %s (%s)", l.Line, strings.Join(l.Tags, ", "))
 	}
 	list.WriteString(". A text of no version named is the same in all.\n\n| file | text | stream | versions | says |\n|---|---|---|---|---|\n")
 	var rows []string
-	for _, known := range allTexts() {
+	for _, known := range texts.All() {
 		stream := "stdout"
 		if known.Stderr {
 			stream = "stderr"
@@ -37,7 +39,7 @@ func TestSources(t *testing.T) {
 		}
 		says := [...]string{"nothing", "ok", "refused", "unknown"}[known.Effect]
 		if known.Reason != "" {
-			says += " " + string(known.Reason)
+			says += " " + known.Reason
 		}
 		rows = append(rows, fmt.Sprintf("| %s | `%s` | %s | %s | %s |\n", known.Source, strings.ReplaceAll(format, "|", `\|`), stream, strings.Join(known.Lines, ", "), says))
 	}
@@ -66,7 +68,7 @@ func TestTextsStandInTheSource(t *testing.T) {
 	}
 	files := map[string]string{}
 	read := func(tag, path string) string {
-		if path == errorsFile || path == "flow/genericactors.actor.h" {
+		if path == "flow/error_definitions.h" || path == "flow/genericactors.actor.h" {
 			if !strings.HasPrefix(tag, "7.1.") {
 				path = strings.Replace(path, "flow/", "flow/include/flow/", 1)
 			}
@@ -81,8 +83,8 @@ func TestTextsStandInTheSource(t *testing.T) {
 		}
 		return files[key]
 	}
-	for _, known := range allTexts() {
-		for _, l := range textLines {
+	for _, known := range texts.All() {
+		for _, l := range texts.Lines {
 			if len(known.Lines) > 0 && !slices.Contains(known.Lines, l.Line) {
 				continue
 			}

@@ -3,7 +3,17 @@ package fdb
 import (
 	"bytes"
 	"encoding/json"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/fdb/internal/document"
 )
+
+// StatusUnreadable is returned for a status document that is not one JSON object.
+var StatusUnreadable = fault.Declare(fault.Kind{
+	Code: "FDB_STATUS_UNREADABLE", Class: fault.Transient,
+	Title:  "the status document of the database cannot be read",
+	Remedy: "Run fdbcli --exec 'status json' in a pod of the cluster and compare. A document that was cut off comes again with the next look.",
+})
 
 // Status is what the judgements need of a status document (`status json`). Names are those of the
 // document (fdbclient/Schemas.cpp, 7.1.67, 7.3.69, 7.4.6). Any field of a document can be missing at
@@ -98,120 +108,107 @@ func ParseStatus(text []byte) (*Status, error) {
 	if start < 0 {
 		return nil, StatusUnreadable.Errorf("the document has no object")
 	}
-	d := &document{data: text[start:]}
+	d := document.Of(text[start:])
 	s := &Status{}
-	d.members(func(name string) {
+	d.Members(func(name string) {
 		switch name {
 		case "client":
 			s.Client.read(d)
 		case "cluster":
 			s.Cluster.read(d)
 		default:
-			d.skip()
+			d.Skip()
 		}
 	})
-	if d.next(); d.bad || d.at < len(d.data) {
-		return nil, StatusUnreadable.Errorf("the document is malformed at byte %d of %d", start+d.at, len(text))
+	if at, ok := d.End(); !ok {
+		return nil, StatusUnreadable.Errorf("the document is malformed at byte %d of %d", start+at, len(text))
 	}
 	return s, nil
 }
 
-func (s *ClientStatus) read(d *document) {
-	d.members(func(name string) {
+func (s *ClientStatus) read(d *document.Document) {
+	d.Members(func(name string) {
 		switch name {
 		case "coordinators":
 			s.Coordinators.read(d)
 		case "database_status":
-			d.members(func(name string) {
+			d.Members(func(name string) {
 				switch name {
 				case "available":
-					s.DatabaseStatus.Available = d.boolean()
+					s.DatabaseStatus.Available = d.Boolean()
 				case "healthy":
-					s.DatabaseStatus.Healthy = d.boolean()
+					s.DatabaseStatus.Healthy = d.Boolean()
 				default:
-					d.skip()
+					d.Skip()
 				}
 			})
 		case "messages":
 			s.Messages = readMessages(d)
 		default:
-			d.skip()
+			d.Skip()
 		}
 	})
 }
 
-func (s *CoordinatorStatus) read(d *document) {
-	d.members(func(name string) {
+func (s *CoordinatorStatus) read(d *document.Document) {
+	d.Members(func(name string) {
 		switch name {
 		case "coordinators":
-			s.Coordinators = list(d, func(c *Coordinator, name string) {
+			s.Coordinators = document.List(d, func(c *Coordinator, name string) {
 				switch name {
 				case "address":
-					c.Address = d.address()
+					c.Address = readAddress(d)
 				case "reachable":
-					c.Reachable = d.boolean()
+					c.Reachable = d.Boolean()
 				default:
-					d.skip()
+					d.Skip()
 				}
 			})
 		case "quorum_reachable":
-			s.QuorumReachable = d.boolean()
+			s.QuorumReachable = d.Boolean()
 		default:
-			d.skip()
+			d.Skip()
 		}
 	})
 }
 
-// list reads an array of objects; nil for anything else. An element that is no object is a zero value.
-func list[T any](d *document, member func(t *T, name string)) []T {
-	found := []T{}
-	if !d.elements(func() {
-		var t T
-		d.members(func(name string) { member(&t, name) })
-		found = append(found, t)
-	}) {
-		return nil
-	}
-	return found
-}
-
-// address reads an address; the zero value if there is none that can be read.
-func (d *document) address() Address {
-	a, err := ParseAddress(d.str())
+// readAddress reads an address; the zero value if there is none that can be read.
+func readAddress(d *document.Document) Address {
+	a, err := ParseAddress(d.Str())
 	if err != nil {
 		return Address{}
 	}
 	return a
 }
 
-func readMessages(d *document) []Message {
-	return list(d, func(m *Message, name string) {
+func readMessages(d *document.Document) []Message {
+	return document.List(d, func(m *Message, name string) {
 		switch name {
 		case "name":
-			m.Name = d.str()
+			m.Name = d.Str()
 		case "description":
-			m.Description = d.str()
+			m.Description = d.Str()
 		case "unreachable_processes":
-			m.UnreachableProcesses = list(d, func(p *UnreachableProcess, name string) {
+			m.UnreachableProcesses = document.List(d, func(p *UnreachableProcess, name string) {
 				if name != "address" {
-					d.skip()
+					d.Skip()
 					return
 				}
-				p.Address = d.address()
+				p.Address = readAddress(d)
 			})
 		default:
-			d.skip()
+			d.Skip()
 		}
 	})
 }
 
-func (s *ClusterStatus) read(d *document) {
-	d.members(func(name string) {
+func (s *ClusterStatus) read(d *document.Document) {
+	d.Members(func(name string) {
 		switch name {
 		case "processes":
 			s.Processes = readProcesses(d)
 		case "configuration":
-			s.Configuration = readConfiguration(d.raw())
+			s.Configuration = readConfiguration(d.Raw())
 		case "data":
 			s.Data.read(d)
 		case "logs":
@@ -221,39 +218,39 @@ func (s *ClusterStatus) read(d *document) {
 		case "recovery_state":
 			s.RecoveryState.read(d)
 		case "bounce_impact":
-			d.members(func(name string) {
+			d.Members(func(name string) {
 				if name != "can_clean_bounce" {
-					d.skip()
+					d.Skip()
 					return
 				}
-				s.BounceImpact.CanCleanBounce = d.boolean()
+				s.BounceImpact.CanCleanBounce = d.Boolean()
 			})
 		case "clients":
 			s.Clients = readClients(d)
 		case "layers":
-			d.members(func(name string) {
+			d.Members(func(name string) {
 				switch name {
 				case "_valid":
-					s.Layers.Valid = d.boolean()
+					s.Layers.Valid = d.Boolean()
 				case "_error":
-					s.Layers.Error = d.str()
+					s.Layers.Error = d.Str()
 				default:
-					d.skip()
+					d.Skip()
 				}
 			})
 		case "messages":
 			s.Messages = readMessages(d)
 		case "database_lock_state":
-			d.members(func(name string) {
+			d.Members(func(name string) {
 				if name != "locked" {
-					d.skip()
+					d.Skip()
 					return
 				}
-				s.DatabaseLockState.Locked = d.boolean()
+				s.DatabaseLockState.Locked = d.Boolean()
 			})
 		case "incompatible_connections":
 			s.IncompatibleConnections = []string{}
-			d.elements(func() { s.IncompatibleConnections = append(s.IncompatibleConnections, d.str()) })
+			d.Elements(func() { s.IncompatibleConnections = append(s.IncompatibleConnections, d.Str()) })
 		default:
 			s.value(d, name)
 		}
@@ -261,24 +258,24 @@ func (s *ClusterStatus) read(d *document) {
 }
 
 // value reads the members of the cluster section that are single values.
-func (s *ClusterStatus) value(d *document, name string) {
+func (s *ClusterStatus) value(d *document.Document, name string) {
 	switch name {
 	case "connection_string":
-		s.ConnectionString = d.str()
+		s.ConnectionString = d.Str()
 	case "database_available":
-		s.DatabaseAvailable = d.boolean()
+		s.DatabaseAvailable = d.Boolean()
 	case "full_replication":
-		s.FullReplication = d.boolean()
+		s.FullReplication = d.Boolean()
 	case "generation":
-		s.Generation = d.integer()
+		s.Generation = d.Integer()
 	case "maintenance_zone":
-		s.MaintenanceZone = d.str()
+		s.MaintenanceZone = d.Str()
 	case "maintenance_seconds_remaining":
-		s.MaintenanceSeconds = d.number()
+		s.MaintenanceSeconds = d.Number()
 	case "active_primary_dc":
-		s.ActivePrimaryDC = d.str()
+		s.ActivePrimaryDC = d.Str()
 	default:
-		d.skip()
+		d.Skip()
 	}
 }
 

@@ -14,12 +14,12 @@ const (
 	logLag        = 5_000_000       // versions by which the backed-up log is behind
 )
 
-// backups are the backups and restores of a database, its agents, and what the blob store holds.
+// backups are the backups of a database, its agents, and what the blob store holds.
 type backups struct {
+	c          *Cluster
 	agents     int
 	paused     bool
 	tags       []*backup
-	restores   []*restore
 	containers map[string]*container // by URL without parameters
 }
 
@@ -57,83 +57,81 @@ type logged struct {
 	writes  []fdb.Write
 }
 
-func newBackups() backups { return backups{containers: map[string]*container{}} }
-
 // SetAgents says how many backup agents run.
-func (c *Cluster) SetAgents(count int) {
-	c.freezeLogs()
-	c.backups.agents = count
-	c.say("%d backup agents", count)
-	c.goOn()
+func (bs *backups) SetAgents(count int) {
+	bs.freezeLogs()
+	bs.agents = count
+	bs.c.say("%d backup agents", count)
+	bs.goOn()
 }
 
 // Stores tells whether there is a backup at a URL.
-func (c *Cluster) Stores(url string) bool { return c.container(url, false) != nil }
+func (bs *backups) Stores(url string) bool { return bs.container(url, false) != nil }
 
-// agentsWork tells whether agents do something.
-func (c *Cluster) agentsWork() bool {
-	return c.backups.agents > 0 && !c.backups.paused && c.active(FaultNoAgents) == nil
+// work tells whether agents do something.
+func (bs *backups) work() bool {
+	return bs.agents > 0 && !bs.paused && bs.c.faults.active(FaultNoAgents) == nil
 }
 
-// pauseAgents pauses all agents, for all tags, or has them go on.
-func (c *Cluster) pauseAgents(paused bool) {
-	c.freezeLogs()
-	c.backups.paused = paused
-	c.judgeEffect()
-	c.say("backup agents are %s", map[bool]string{true: "paused", false: "resumed"}[paused])
-	c.goOn()
+// pause pauses all agents, for all tags, or has them go on.
+func (bs *backups) pause(paused bool) {
+	bs.freezeLogs()
+	bs.paused = paused
+	bs.c.judge.effect()
+	bs.c.say("backup agents are %s", map[bool]string{true: "paused", false: "resumed"}[paused])
+	bs.goOn()
 }
 
 // freezeLogs remembers how far agents have come, before they stop.
-func (c *Cluster) freezeLogs() {
-	for _, b := range c.backups.tags {
-		b.logEnd = c.logEndOf(b)
+func (bs *backups) freezeLogs() {
+	for _, b := range bs.tags {
+		b.logEnd = bs.logEndOf(b)
 	}
 }
 
 // goOn has everything that waits for agents go on.
-func (c *Cluster) goOn() {
-	if !c.agentsWork() {
+func (bs *backups) goOn() {
+	if !bs.work() {
 		return
 	}
-	for _, b := range c.backups.tags {
+	for _, b := range bs.tags {
 		if b.waits {
 			b.waits = false
-			c.backupLater(b, agentReaction)
+			bs.later(b, agentReaction)
 		}
 	}
-	for _, r := range c.backups.restores {
+	for _, r := range bs.c.restores.tags {
 		if r.waits {
 			r.waits = false
-			c.restoreLater(r, agentReaction)
+			bs.c.restores.later(r, agentReaction)
 		}
 	}
 }
 
 // logEndOf returns up to which version the log of a backup is written.
-func (c *Cluster) logEndOf(b *backup) int64 {
-	if !b.state.Running() || b.state == fdb.BackupSubmitted || !c.agentsWork() {
+func (bs *backups) logEndOf(b *backup) int64 {
+	if !b.state.Running() || b.state == fdb.BackupSubmitted || !bs.work() {
 		return b.logEnd
 	}
-	return max(b.logEnd, b.begun, c.version()-logLag)
+	return max(b.logEnd, b.begun, bs.c.version()-logLag)
 }
 
 // tagged returns the backup of a tag; nil if there never was one.
-func (c *Cluster) tagged(tag string) *backup {
-	at := slices.IndexFunc(c.backups.tags, func(b *backup) bool { return b.tag == tag })
+func (bs *backups) tagged(tag string) *backup {
+	at := slices.IndexFunc(bs.tags, func(b *backup) bool { return b.tag == tag })
 	if at < 0 {
 		return nil
 	}
-	return c.backups.tags[at]
+	return bs.tags[at]
 }
 
 // container returns what was written to a URL, a new one if there is none and it may be made.
-func (c *Cluster) container(url string, create bool) *container {
+func (bs *backups) container(url string, create bool) *container {
 	key := containerKey(url)
-	found := c.backups.containers[key]
+	found := bs.containers[key]
 	if found == nil && create {
 		found = &container{url: fdb.WithoutSecret(url)}
-		c.backups.containers[key] = found
+		bs.containers[key] = found
 	}
 	return found
 }
@@ -149,105 +147,105 @@ func containerKey(url string) string {
 	return plain
 }
 
-// startBackup submits a backup; its tag is free.
-func (c *Cluster) startBackup(b backup) {
-	c.judgeEffect()
-	b.uid, b.state = c.word(hexadecimal, 32), fdb.BackupSubmitted
-	b.begun = c.version()
-	c.backups.tags = slices.DeleteFunc(c.backups.tags, func(old *backup) bool { return old.tag == b.tag })
-	c.backups.tags = append(c.backups.tags, &b)
-	slices.SortFunc(c.backups.tags, func(x, y *backup) int { return strings.Compare(x.tag, y.tag) })
-	c.container(b.url, true)
-	c.say("backup %s to %s", b.tag, fdb.WithoutSecret(b.url))
-	c.backupLater(&b, agentReaction)
+// start submits a backup; its tag is free.
+func (bs *backups) start(b backup) {
+	bs.c.judge.effect()
+	b.uid, b.state = bs.c.word(hexadecimal, 32), fdb.BackupSubmitted
+	b.begun = bs.c.version()
+	bs.tags = slices.DeleteFunc(bs.tags, func(old *backup) bool { return old.tag == b.tag })
+	bs.tags = append(bs.tags, &b)
+	slices.SortFunc(bs.tags, func(x, y *backup) int { return strings.Compare(x.tag, y.tag) })
+	bs.container(b.url, true)
+	bs.c.say("backup %s to %s", b.tag, fdb.WithoutSecret(b.url))
+	bs.later(&b, agentReaction)
 }
 
-// backupLater has a backup take its next step, once agents work.
-func (c *Cluster) backupLater(b *backup, wait time.Duration) {
+// later has a backup take its next step, once agents work.
+func (bs *backups) later(b *backup, wait time.Duration) {
 	b.serial++
 	serial := b.serial
-	c.clock.after(wait, func() {
+	bs.c.clock.after(wait, func() {
 		switch {
 		case b.serial != serial:
-		case !c.agentsWork() || !c.Available():
+		case !bs.work() || !bs.c.Available():
 			b.waits = true
-			c.clock.after(time.Minute, c.goOn)
+			bs.c.clock.after(time.Minute, bs.goOn)
 		default:
-			c.stepBackup(b)
+			bs.step(b)
 		}
 	})
 }
 
-func (c *Cluster) stepBackup(b *backup) {
-	to := c.container(b.url, true)
+func (bs *backups) step(b *backup) {
+	to := bs.container(b.url, true)
 	switch b.state {
 	case fdb.BackupSubmitted:
 		b.state = fdb.BackupRunning
-		b.begun = c.version()
-		to.snapshots = append(to.snapshots, snapshot{version: c.keys.last, keys: c.keys.all()})
-		c.backupLater(b, c.around(c.options.Times.Snapshot))
+		b.begun = bs.c.version()
+		to.snapshots = append(to.snapshots, snapshot{version: bs.c.keys.last, keys: bs.c.keys.all()})
+		bs.later(b, bs.c.around(bs.c.options.Times.Snapshot))
 	case fdb.BackupRunning:
-		to.snapshots[len(to.snapshots)-1].end = c.version()
+		to.snapshots[len(to.snapshots)-1].end = bs.c.version()
 		b.restorable = true
 		b.state = fdb.BackupDifferential
-		c.say("backup %s can be restored", b.tag)
+		bs.c.say("backup %s can be restored", b.tag)
 		if b.stopWhenDone {
-			c.backupLater(b, agentReaction)
+			bs.later(b, agentReaction)
 		}
 	case fdb.BackupDifferential:
 		if b.stopWhenDone {
-			b.logEnd = c.version()
+			b.logEnd = bs.c.version()
 			to.logEnd = max(to.logEnd, b.logEnd)
 			b.state = fdb.BackupCompleted
-			c.say("backup %s is complete", b.tag)
+			bs.c.say("backup %s is complete", b.tag)
 		}
 	}
 }
 
 // discontinue lets a backup end at its next restorable version.
-func (c *Cluster) discontinue(b *backup) {
-	c.judgeEffect()
+func (bs *backups) discontinue(b *backup) {
+	bs.c.judge.effect()
 	b.stopWhenDone = true
-	c.say("backup %s is discontinued", b.tag)
+	bs.c.say("backup %s is discontinued", b.tag)
 	if b.state == fdb.BackupDifferential {
-		c.backupLater(b, agentReaction)
+		bs.later(b, agentReaction)
 	}
 }
 
-// abortBackup ends a backup at once.
-func (c *Cluster) abortBackup(b *backup) {
-	c.judgeEffect()
-	b.logEnd = c.logEndOf(b)
-	to := c.container(b.url, true)
+// abort ends a backup at once.
+func (bs *backups) abort(b *backup) {
+	bs.c.judge.effect()
+	b.logEnd = bs.logEndOf(b)
+	to := bs.container(b.url, true)
 	to.logEnd = max(to.logEnd, b.logEnd)
 	b.state = fdb.BackupAborted
 	b.serial++
-	c.say("backup %s is aborted", b.tag)
+	bs.c.say("backup %s is aborted", b.tag)
 }
 
 // record adds the writes of a commit to the logs of backups that run.
-func (c *Cluster) record(version int64, writes []fdb.Write) {
-	for i, b := range c.backups.tags {
+func (bs *backups) record(version int64, writes []fdb.Write) {
+	for i, b := range bs.tags {
 		if b.state != fdb.BackupRunning && b.state != fdb.BackupDifferential ||
-			slices.ContainsFunc(c.backups.tags[:i], func(other *backup) bool { return other.url == b.url && other.state.Running() }) {
+			slices.ContainsFunc(bs.tags[:i], func(other *backup) bool { return other.url == b.url && other.state.Running() }) {
 			continue
 		}
-		to := c.container(b.url, true)
+		to := bs.container(b.url, true)
 		to.log = append(to.log, logged{version, slices.Clone(writes)})
 	}
 }
 
 // restorableTo returns the first and the last version that can be restored.
-func (c *Cluster) restorableTo(from *container) (first, last int64, ok bool) {
+func (bs *backups) restorableTo(from *container) (first, last int64, ok bool) {
 	for _, s := range from.snapshots {
 		if s.end > 0 && (!ok || s.end < first) {
 			first, ok = s.end, true
 		}
 	}
 	last = from.logEnd
-	for _, b := range c.backups.tags {
+	for _, b := range bs.tags {
 		if containerKey(b.url) == containerKey(from.url) {
-			last = max(last, c.logEndOf(b))
+			last = max(last, bs.logEndOf(b))
 		}
 	}
 	return first, last, ok && last >= first
@@ -302,15 +300,15 @@ func (k *keySpace) all() []fdb.KeyValue {
 }
 
 // writeLayer writes the part of the status that backup agents write.
-func (b *backups) writeLayer(s *statusWriter) {
-	if b.agents == 0 {
+func (bs *backups) writeLayer(s *statusWriter) {
+	if bs.agents == 0 {
 		return
 	}
 	s.object("backup", func() {
-		s.whole("instances_running", int64(b.agents))
-		s.truth("paused", b.paused)
+		s.whole("instances_running", int64(bs.agents))
+		s.truth("paused", bs.paused)
 		s.object("tags", func() {
-			for _, one := range b.tags {
+			for _, one := range bs.tags {
 				s.object(one.tag, func() {
 					s.text("current_container", fdb.WithoutSecret(one.url))
 					s.text("current_status", stateText(one.state))

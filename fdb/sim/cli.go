@@ -147,7 +147,7 @@ func (t *cli) status(words []string) poll {
 			asked = true
 			t.warnIn(longStatusDelay)
 			took := t.c.options.Times.Status
-			if f := t.c.active(FaultStatusLate); f != nil {
+			if f := t.c.faults.active(FaultStatusLate); f != nil {
 				took += f.Takes
 			}
 			if !t.connected() {
@@ -191,13 +191,13 @@ func (t *cli) configure(words []string) poll {
 			if waited += time.Second; waited <= time.Minute || creating {
 				return time.Second, false
 			}
-			t.c.judgeConfigure(strings.Join(words[1:], " "), configureUnavailable)
+			t.c.judge.configure(strings.Join(words[1:], " "), configureUnavailable)
 			t.fail("ERROR: The database is unavailable\n%s", forceHint)
 			return 0, true
 		}
 		result, printed := t.c.configure(words[1:], t.version)
 		t.print("%s", printed)
-		t.c.judgeConfigure(strings.Join(words[1:], " "), result)
+		t.c.judge.configure(strings.Join(words[1:], " "), result)
 		t.told(result)
 		return 0, true
 	}
@@ -260,11 +260,11 @@ func (t *cli) maintenance(words []string) poll {
 			t.print("Maintenance for zone %s will continue for %d seconds.\n", m.zone, int((m.until - t.c.clock.now).Seconds()))
 		})
 	case len(words) == 2 && words[1] == "off":
-		return t.available(func() { t.c.maintain("", 0) })
+		return t.available(func() { t.c.maintenance.begin("", 0) })
 	case len(words) == 4 && words[1] == "on":
 		seconds, err := strconv.ParseFloat(words[3], 64)
 		if err == nil {
-			return t.available(func() { t.c.maintain(words[2], time.Duration(seconds*float64(time.Second))) })
+			return t.available(func() { t.c.maintenance.begin(words[2], time.Duration(seconds*float64(time.Second))) })
 		}
 	}
 	return immediately(func() { t.usage("maintenance [on|off] [ZONEID] [SECONDS]") })
@@ -291,7 +291,7 @@ func (t *cli) kill(words []string) poll {
 				return 0, true
 			}
 		}
-		if unknown := t.c.kill(words[1:]); unknown != "" {
+		if unknown := t.c.processes.kill(words[1:]); unknown != "" {
 			t.fail("ERROR: failed to send requests to kill processes `%s', please run the `kill’ command again to fetch latest addresses.\n", strings.Join(words[1:], ","))
 			return 0, true
 		}
@@ -305,7 +305,7 @@ func (t *cli) kill(words []string) poll {
 
 func (t *cli) list() {
 	t.killable = nil
-	for _, p := range t.c.workers() {
+	for _, p := range t.c.processes.workers() {
 		for _, a := range p.Addresses {
 			t.killable = append(t.killable, a.WithoutFlags())
 		}
@@ -367,8 +367,8 @@ func (t *cli) coordinators(words []string) poll {
 		if len(to) == 0 {
 			to = t.c.coordination.connection.Coordinators
 		}
-		t.c.judgeEffect()
-		switch t.c.changeCoordinators(to, description) {
+		t.c.judge.effect()
+		switch t.c.coordination.change(to, description) {
 		case sameAddresses:
 			t.print("No change (existing configuration satisfies request)\n")
 			return 0, true

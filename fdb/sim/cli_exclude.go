@@ -18,7 +18,7 @@ func (t *cli) exclude(words []string) poll {
 	}
 	x := &exclusion{cli: t, words: words[1:], wait: true}
 	if t.c.judge.owner != "" && !t.c.Available() {
-		t.c.violate(9, "exclude is sent while the database is unavailable: %s", strings.Join(words[1:], " "))
+		t.c.judge.violate(9, "exclude is sent while the database is unavailable: %s", strings.Join(words[1:], " "))
 	}
 	return func() (time.Duration, bool) {
 		if !t.connected() || !t.c.Available() {
@@ -64,7 +64,7 @@ func (x *exclusion) begin() bool {
 			return false
 		case strings.HasPrefix(word, fdb.LocalityPrefix) && strings.Contains(word, ":"):
 			targets = append(targets, word)
-			found := x.c.resolveLocality(word)
+			found := x.c.exclusions.resolveLocality(word)
 			if len(found) == 0 {
 				x.noMatch = append(x.noMatch, word)
 			}
@@ -87,7 +87,7 @@ func (x *exclusion) begin() bool {
 	}
 	slices.SortFunc(x.addresses, compareTargets)
 	x.addresses = slices.Compact(x.addresses)
-	if !force && x.c.leavesTooLittle(targets) {
+	if !force && x.c.exclusions.leavesTooLittle(targets) {
 		space := "available space"
 		if x.version.Short() == "7.1" {
 			space = "free space"
@@ -95,7 +95,7 @@ func (x *exclusion) begin() bool {
 		x.fail("ERROR: This exclude may cause the total %s in the cluster to drop below 10%%.\n%s\n", space, x.forceHint())
 		return false
 	}
-	x.c.exclude(targets)
+	x.c.exclusions.add(targets)
 	x.calm()
 	if x.wait {
 		x.print("Waiting for state to be removed from all excluded servers. This may take a while.\n" +
@@ -136,7 +136,7 @@ func compareTargets(a, b string) int {
 // inProgress returns what is in progress of these addresses; if something is, everything else that is
 // excluded and in progress counts too.
 func (x *exclusion) inProgress() []fdb.Address {
-	all := x.c.exclusionsInProgress()
+	all := x.c.exclusions.inProgress()
 	ours := slices.ContainsFunc(all, func(a fdb.Address) bool {
 		return slices.ContainsFunc(x.addresses, func(target string) bool { return covers(target, a) })
 	})
@@ -150,7 +150,7 @@ func (x *exclusion) inProgress() []fdb.Address {
 func (x *exclusion) tell(moving []fdb.Address) {
 	for _, target := range x.addresses {
 		machine := !strings.Contains(strings.TrimPrefix(target, "["), "]:") && strings.Count(target, ":") != 1
-		present := slices.ContainsFunc(x.c.workers(), func(p *process) bool {
+		present := slices.ContainsFunc(x.c.processes.workers(), func(p *process) bool {
 			return slices.ContainsFunc(p.Addresses, func(a fdb.Address) bool { return covers(target, a) })
 		})
 		switch busy := slices.ContainsFunc(moving, func(a fdb.Address) bool { return covers(target, a) }); {
@@ -172,7 +172,7 @@ func (x *exclusion) tell(moving []fdb.Address) {
 		x.printErr("  %s  ---- WARNING: Currently no servers found with this locality match! Be sure that you excluded the correct locality.\n", locality)
 	}
 	found := false
-	for _, a := range x.c.coordinatorAddresses() {
+	for _, a := range x.c.coordination.addresses() {
 		if slices.ContainsFunc(x.addresses, func(target string) bool { return covers(target, a) }) {
 			x.printErr("WARNING: %s is a coordinator!\n", a)
 			found = true
@@ -183,32 +183,14 @@ func (x *exclusion) tell(moving []fdb.Address) {
 	}
 }
 
-// coordinatorAddresses returns the coordinators with names resolved.
-func (c *Cluster) coordinatorAddresses() []fdb.Address {
-	var found []fdb.Address
-	for _, a := range c.coordination.connection.Coordinators {
-		if _, err := netip.ParseAddr(a.Host); err != nil {
-			p := c.at(a)
-			if p == nil {
-				continue
-			}
-			at := slices.IndexFunc(p.Addresses, func(own fdb.Address) bool { return own.Port == a.Port })
-			a = p.Addresses[max(0, at)]
-			a.FromHostname = true
-		}
-		found = append(found, a)
-	}
-	return found
-}
-
 func (t *cli) listExclusions() {
-	if len(t.c.exclusions) == 0 {
+	if len(t.c.exclusions.targets) == 0 {
 		t.print("There are currently no servers or localities excluded from the database.\nTo learn how to exclude a server, type `help exclude'.\n")
 		return
 	}
-	t.print("There are currently %d servers or localities being excluded from the database:\n", len(t.c.exclusions))
+	t.print("There are currently %d servers or localities being excluded from the database:\n", len(t.c.exclusions.targets))
 	for _, localities := range []bool{false, true} {
-		for _, target := range t.c.exclusions {
+		for _, target := range t.c.exclusions.targets {
 			if strings.HasPrefix(target, fdb.LocalityPrefix) == localities {
 				t.print("  %s\n", target)
 			}
@@ -244,5 +226,5 @@ func (t *cli) include(words []string) poll {
 			targets = append(targets, canonical(word))
 		}
 	}
-	return t.available(func() { t.c.include(targets, all) })
+	return t.available(func() { t.c.exclusions.remove(targets, all) })
 }

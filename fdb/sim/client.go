@@ -8,6 +8,12 @@ import (
 	"github.com/pawl-dev/pawl/fdb"
 )
 
+// clients are the programs that use the database.
+type clients struct {
+	c    *Cluster
+	list []Client
+}
+
 // Client is a program that uses the database.
 type Client struct {
 	Address  string // ip:port
@@ -28,34 +34,34 @@ func (cl *Client) newest() fdb.Version {
 }
 
 // Connect adds a client.
-func (c *Cluster) Connect(cl Client) {
-	c.Disconnect(cl.Address)
-	cl.last = c.clock.now
-	c.clients = append(c.clients, cl)
+func (cs *clients) Connect(cl Client) {
+	cs.Disconnect(cl.Address)
+	cl.last = cs.c.clock.now
+	cs.list = append(cs.list, cl)
 	if cl.Writes > 0 {
-		c.writeLater(cl.Address, cl.Writes)
+		cs.writeLater(cl.Address, cl.Writes)
 	}
 }
 
 // Disconnect removes the client at an address.
-func (c *Cluster) Disconnect(address string) {
-	c.clients = slices.DeleteFunc(c.clients, func(cl Client) bool { return cl.Address == address })
+func (cs *clients) Disconnect(address string) {
+	cs.list = slices.DeleteFunc(cs.list, func(cl Client) bool { return cl.Address == address })
 }
 
-func (c *Cluster) client(address string) *Client {
-	at := slices.IndexFunc(c.clients, func(cl Client) bool { return cl.Address == address })
+func (cs *clients) at(address string) *Client {
+	at := slices.IndexFunc(cs.list, func(cl Client) bool { return cl.Address == address })
 	if at < 0 {
 		return nil
 	}
-	return &c.clients[at]
+	return &cs.list[at]
 }
 
 // writeLater has a client write its next key.
-func (c *Cluster) writeLater(address string, every time.Duration) {
-	c.clock.after(every, func() {
-		if cl := c.client(address); cl != nil {
-			c.write(cl)
-			c.writeLater(address, every)
+func (cs *clients) writeLater(address string, every time.Duration) {
+	cs.c.clock.after(every, func() {
+		if cl := cs.at(address); cl != nil {
+			cs.write(cl)
+			cs.writeLater(address, every)
 		}
 	})
 }
@@ -63,19 +69,19 @@ func (c *Cluster) writeLater(address string, every time.Duration) {
 func (cl *Client) key(n int) string { return fmt.Sprintf("client/%s/%06d", cl.Address, n) }
 
 // write tries to write the next key, and counts it when the database says that it is there.
-func (c *Cluster) write(cl *Client) {
-	if !slices.ContainsFunc(cl.Versions, c.coordination.protocol.ProtocolCompatible) {
+func (cs *clients) write(cl *Client) {
+	if !slices.ContainsFunc(cl.Versions, cs.c.coordination.protocol.ProtocolCompatible) {
 		return
 	}
-	t := c.Transaction()
+	t := cs.c.Transaction()
 	t.Write(fdb.Set(cl.key(cl.attempts), []byte{1}))
 	if err := t.Commit(); err != nil {
 		return
 	}
 	cl.attempts++
 	cl.acknowledged = cl.attempts
-	cl.gap = max(cl.gap, c.clock.now-cl.last)
-	cl.last = c.clock.now
+	cl.gap = max(cl.gap, cs.c.clock.now-cl.last)
+	cl.last = cs.c.clock.now
 }
 
 // Written is what has become of a client's writes.
@@ -86,14 +92,14 @@ type Written struct {
 }
 
 // Written looks for all keys that a client was told to be there.
-func (c *Cluster) Written(address string) Written {
-	cl := c.client(address)
+func (cs *clients) Written(address string) Written {
+	cl := cs.at(address)
 	if cl == nil {
 		return Written{}
 	}
-	w := Written{Acknowledged: cl.acknowledged, Gap: max(cl.gap, c.clock.now-cl.last)}
+	w := Written{Acknowledged: cl.acknowledged, Gap: max(cl.gap, cs.c.clock.now-cl.last)}
 	for n := range cl.acknowledged {
-		if _, present := c.keys.at(cl.key(n), 1<<62); !present {
+		if _, present := cs.c.keys.at(cl.key(n), 1<<62); !present {
 			w.Missing = append(w.Missing, cl.key(n))
 		}
 	}

@@ -30,25 +30,23 @@ type Cluster struct {
 	clock   clock
 	random  *rand.Rand
 
-	processes []*process // by name
-	folders   map[string]*folder
-	serverOf  map[string]*storageServer // by data folder
-	servers   []*storageServer          // in the order of their making
-
+	// Its parts, each with its own state. What the embedded ones export is what a Cluster can do.
+	processes
+	storage
+	data
+	recovery
+	exclusions
+	clients
+	backups
+	faults
+	judge
 	coordination coordination
-	recovery     recovery
-	settings     settings
-	data         data
-	exclusions   []string // targets, sorted
 	maintenance  maintenance
-	clients      []Client
+	settings     settings
 	keys         keySpace
-	backups      backups
+	restores     restores
 	load         load
-	faults       []*Fault
-	judge        judge
 
-	reviewing  bool
 	transcript []string
 	dropped    int // lines of the transcript that are no longer kept
 }
@@ -56,14 +54,21 @@ type Cluster struct {
 // New returns a database without processes.
 func New(o Options) *Cluster {
 	o = o.withDefaults()
-	c := &Cluster{
-		options: o, random: rand.New(rand.NewPCG(o.Seed, o.Seed^0x9e3779b97f4a7c15)), //nolint:gosec // a seed repeats a run
-		folders: map[string]*folder{}, serverOf: map[string]*storageServer{},
-	}
+	c := &Cluster{options: o, random: rand.New(rand.NewPCG(o.Seed, o.Seed^0x9e3779b97f4a7c15))} //nolint:gosec // a seed repeats a run
+	c.processes = processes{c: c, folders: map[string]*folder{}}
+	c.storage = storage{c: c, of: map[string]*storageServer{}}
+	c.data = data{c: c}
+	c.recovery = recovery{c: c, state: neverCreated}
+	c.exclusions = exclusions{c: c}
+	c.clients = clients{c: c}
+	c.backups = backups{c: c, containers: map[string]*container{}}
+	c.faults = faults{c: c}
+	c.judge = judge{c: c}
+	c.coordination = coordination{c: c}
+	c.maintenance = maintenance{c: c}
 	c.settings = newSettings()
-	c.keys = newKeySpace()
-	c.backups = newBackups()
-	c.recovery.state = neverCreated
+	c.keys = keySpace{c: c, cells: map[string][]cell{}}
+	c.restores = restores{c: c}
 	return c
 }
 
@@ -78,7 +83,7 @@ func (c *Cluster) Advance(d time.Duration) {
 	defer func() { c.judge.owner = owner }()
 	for do := c.clock.next(until); do != nil; do = c.clock.next(until) {
 		do()
-		c.check()
+		c.judge.check()
 	}
 }
 

@@ -117,11 +117,11 @@ func (c *Cluster) create(next settings) configureResult {
 	}
 	c.settings = next
 	c.coordination.database = c.word(hexadecimal, 32)
-	c.writeState()
+	c.coordination.write()
 	c.say("the database is created: %s %s", next.redundancy, next.engine)
 	c.data.create(c.options.Shards)
-	c.recover("new database")
-	c.review("new database")
+	c.recovery.start("new database")
+	c.recovery.review("new database")
 	return configureCreated
 }
 
@@ -154,7 +154,7 @@ func (c *Cluster) refuses(next settings) configureResult {
 		}
 	}
 	if len(next.regions) > 0 {
-		for _, s := range c.servers {
+		for _, s := range c.storage.servers {
 			if !slices.ContainsFunc(next.regions, func(r fdb.Region) bool { return mainOf(r).ID == s.datacenter() }) {
 				return configureStorageInUnknownDC
 			}
@@ -172,7 +172,7 @@ func (c *Cluster) refuses(next settings) configureResult {
 // tooFewZones tells whether there are fewer zones with processes that can hold data than copies.
 func (c *Cluster) tooFewZones(next settings) bool {
 	zones := map[string]map[string]bool{"": {}}
-	for _, p := range c.workers() {
+	for _, p := range c.processes.workers() {
 		if storageRole.fitness(p.Class) <= worstFit {
 			if zones[p.datacenter()] == nil {
 				zones[p.datacenter()] = map[string]bool{}
@@ -212,12 +212,12 @@ func (c *Cluster) apply(next settings, words string) {
 	before := c.settings
 	c.settings = next
 	c.say("configured: %s", words)
-	c.data.configured(c)
-	c.touch("\xff/conf/")
+	c.data.configured()
+	c.keys.touch("\xff/conf/")
 	if before.transactionSystem() != next.transactionSystem() {
-		c.recover("configuration")
+		c.recovery.start("configuration")
 	}
-	c.review("configuration")
+	c.recovery.review("configuration")
 }
 
 // transactionSystem is the part of a configuration that a running transaction system cannot take over.

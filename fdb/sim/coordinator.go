@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"net/netip"
 	"slices"
 
 	"github.com/pawl-dev/pawl/fdb"
@@ -8,6 +9,7 @@ import (
 
 // coordination is what the coordinators decide: who is the cluster controller, and what it speaks.
 type coordination struct {
+	c           *Cluster
 	connection  fdb.Connection
 	database    string      // the key of the database: which coordinated state is ours; empty before it is made
 	protocol    fdb.Version // what a majority of coordinators speaks, or spoke last
@@ -17,24 +19,12 @@ type coordination struct {
 	told        string // the controller that the transcript names last
 }
 
-// at returns the process that listens on an address and can be reached; nil if there is none. A DNS
-// name leads to the process of that name, whatever its address is.
-func (c *Cluster) at(a fdb.Address) *process {
-	for _, p := range c.processes {
-		if p.running && !p.cut && c.listens(p.Server, a) {
-			return p
-		}
-	}
-	return nil
-}
-
-// coordinate finds out what the coordinators speak, and whether they are a majority.
-func (c *Cluster) coordinate() {
-	k := &c.coordination
-	c.judgeMixed()
+// observe finds out what the coordinators speak, and whether they are a majority.
+func (k *coordination) observe() {
+	k.c.judge.protocols()
 	var speakers []*process
 	for _, a := range k.connection.Coordinators {
-		if p := c.at(a); p != nil && !c.partitioned(a) {
+		if p := k.c.processes.at(a); p != nil && !k.c.faults.partitioned(a) {
 			speakers = append(speakers, p)
 		}
 	}
@@ -48,41 +38,40 @@ func (c *Cluster) coordinate() {
 		}
 		if count > len(k.connection.Coordinators)/2 {
 			if !k.protocol.ProtocolCompatible(p.Version) && k.protocol != (fdb.Version{}) {
-				c.say("the coordinators speak %s now", p.Version.Short())
+				k.c.say("the coordinators speak %s now", p.Version.Short())
 			}
 			k.quorum, k.protocol = true, p.Version
 			break
 		}
 	}
-	if !k.quorum || k.controller != nil && (!c.works(k.controller) || k.controller.incarnation != k.incarnation) {
+	if !k.quorum || k.controller != nil && (!k.c.processes.works(k.controller) || k.controller.incarnation != k.incarnation) {
 		k.controller = nil
 	}
 }
 
-// stateLost tells whether so many coordinators have lost the coordinated state that it cannot be read.
-func (c *Cluster) stateLost() bool {
-	blank, all := 0, len(c.coordination.connection.Coordinators)
-	for _, a := range c.coordination.connection.Coordinators {
-		if p := c.at(a); p != nil && p.folder.coordinates != c.coordination.database {
+// lost tells whether so many coordinators have lost the coordinated state that it cannot be read.
+func (k *coordination) lost() bool {
+	blank, all := 0, len(k.connection.Coordinators)
+	for _, a := range k.connection.Coordinators {
+		if p := k.c.processes.at(a); p != nil && p.folder.coordinates != k.database {
 			blank++
 		}
 	}
-	return c.coordination.database != "" && blank > all/2
+	return k.database != "" && blank > all/2
 }
 
-// writeState has all coordinators that work hold the coordinated state.
-func (c *Cluster) writeState() {
-	for _, a := range c.coordination.connection.Coordinators {
-		if p := c.at(a); p != nil {
-			p.folder.coordinates = c.coordination.database
+// write has all coordinators that work hold the coordinated state.
+func (k *coordination) write() {
+	for _, a := range k.connection.Coordinators {
+		if p := k.c.processes.at(a); p != nil {
+			p.folder.coordinates = k.database
 		}
 	}
 }
 
 // leads tells whether a connection string leads to the coordinators of now: it is theirs, or a majority
 // of those it names were coordinators of this database and tell where the new ones are.
-func (c *Cluster) leads(from fdb.Connection) bool {
-	k := &c.coordination
+func (k *coordination) leads(from fdb.Connection) bool {
 	if from.Description != k.connection.Description || len(from.Coordinators) == 0 {
 		return false
 	}
@@ -91,7 +80,7 @@ func (c *Cluster) leads(from fdb.Connection) bool {
 	}
 	known := 0
 	for _, a := range from.Coordinators {
-		if p := c.at(a); p != nil && k.database != "" && p.folder.coordinates == k.database {
+		if p := k.c.processes.at(a); p != nil && k.database != "" && p.folder.coordinates == k.database {
 			known++
 		}
 	}
@@ -102,7 +91,7 @@ func (c *Cluster) leads(from fdb.Connection) bool {
 // whose addresses have changed are those of the database again as soon as a majority of them has the file: they
 // know themselves by description and id (fdbserver/Coordination.actor.cpp at 7.3.69).
 func (c *Cluster) WriteClusterFile(name string, to fdb.Connection) {
-	f, k := c.folders[name], &c.coordination
+	f, k := c.processes.folders[name], &c.coordination
 	if f == nil {
 		return
 	}
@@ -113,33 +102,32 @@ func (c *Cluster) WriteClusterFile(name string, to fdb.Connection) {
 	}
 	told := 0
 	for _, a := range to.Coordinators {
-		if slices.ContainsFunc(c.processes, func(p *process) bool {
-			return c.listens(p.Server, a) && p.folder.coordinates == k.database && p.folder.connection.String() == to.String()
+		if slices.ContainsFunc(c.processes.list, func(p *process) bool {
+			return c.processes.listens(p.Server, a) && p.folder.coordinates == k.database && p.folder.connection.String() == to.String()
 		}) {
 			told++
 		}
 	}
 	if told > len(to.Coordinators)/2 {
 		k.connection.Coordinators = sortedAddresses(to.Coordinators)
-		c.review("coordinators have new addresses")
+		c.recovery.review("coordinators have new addresses")
 	}
 }
 
 // finds tells whether a process can join.
-func (c *Cluster) finds(p *process) bool {
-	c.coordinate()
-	return c.works(p) && c.leads(p.folder.connection)
+func (k *coordination) finds(p *process) bool {
+	k.observe()
+	return k.c.processes.works(p) && k.leads(p.folder.connection)
 }
 
 // elect makes the best process the cluster controller, if there is none. It reports whether there is one.
-func (c *Cluster) elect(workers []*process) bool {
-	k := &c.coordination
+func (k *coordination) elect(workers []*process) bool {
 	if k.controller != nil {
 		return true
 	}
 	var best *process
 	for _, p := range workers {
-		if clusterController.fitness(p.Class) < neverAssign && (best == nil || c.rank(clusterController, p) < c.rank(clusterController, best)) {
+		if clusterController.fitness(p.Class) < neverAssign && (best == nil || k.rank(clusterController, p) < k.rank(clusterController, best)) {
 			best = p
 		}
 	}
@@ -149,30 +137,29 @@ func (c *Cluster) elect(workers []*process) bool {
 	k.controller, k.incarnation = best, best.incarnation
 	if k.told != best.Name && k.database != "" {
 		k.told = best.Name
-		c.say("%s is the cluster controller", best.Name)
+		k.c.say("%s is the cluster controller", best.Name)
 	}
 	return true
 }
 
 // rank orders processes for a role: excluded ones come last.
-func (c *Cluster) rank(r role, p *process) fitness {
+func (k *coordination) rank(r role, p *process) fitness {
 	rank := r.fitness(p.Class)
-	if c.excluded(p.Addresses, p.Locality) {
+	if k.c.exclusions.contain(p.Addresses, p.Locality) {
 		rank += excludeFit
 	}
 	return rank
 }
 
-// isCoordinator tells whether a server listens on the address of a coordinator.
-func (c *Cluster) isCoordinator(s Server) bool {
-	return slices.ContainsFunc(c.coordination.connection.Coordinators, func(a fdb.Address) bool { return c.listens(s, a) })
+// has tells whether a server listens on the address of a coordinator.
+func (k *coordination) has(s Server) bool {
+	return slices.ContainsFunc(k.connection.Coordinators, func(a fdb.Address) bool { return k.c.processes.listens(s, a) })
 }
 
-// changeCoordinators is what coordinators does with addresses that were parsed. A change gives the
+// change is what coordinators does with addresses that were parsed. A change gives the
 // connection string a new id and forces a recovery. Sources: foundationdb 7.3.69,
 // fdbclient/ManagementAPI.actor.cpp, changeQuorumChecker.
-func (c *Cluster) changeCoordinators(to []fdb.Address, description string) coordinatorsResult {
-	k := &c.coordination
+func (k *coordination) change(to []fdb.Address, description string) coordinatorsResult {
 	if description == "" {
 		description = k.connection.Description
 	}
@@ -181,18 +168,18 @@ func (c *Cluster) changeCoordinators(to []fdb.Address, description string) coord
 		return sameAddresses
 	}
 	for _, a := range to {
-		if p := c.at(a); p == nil || c.partitioned(a) || !p.Version.ProtocolCompatible(k.protocol) {
+		if p := k.c.processes.at(a); p == nil || k.c.faults.partitioned(a) || !p.Version.ProtocolCompatible(k.protocol) {
 			return coordinatorUnreachable
 		}
 	}
-	k.connection = fdb.Connection{Description: description, ID: c.word(alphanumeric, 32), Coordinators: next}
-	c.say("new coordinators: %s", k.connection)
-	c.writeState()
-	for _, p := range c.workers() {
+	k.connection = fdb.Connection{Description: description, ID: k.c.word(alphanumeric, 32), Coordinators: next}
+	k.c.say("new coordinators: %s", k.connection)
+	k.write()
+	for _, p := range k.c.processes.workers() {
 		p.folder.connection = k.connection
 	}
-	c.recover("new coordinators")
-	c.review("new coordinators")
+	k.c.recovery.start("new coordinators")
+	k.c.recovery.review("new coordinators")
 	return coordinatorsChanged
 }
 
@@ -212,4 +199,22 @@ func sortedAddresses(list []fdb.Address) []fdb.Address {
 		}
 		return 1
 	})
+}
+
+// addresses returns the coordinators with names resolved.
+func (k *coordination) addresses() []fdb.Address {
+	var found []fdb.Address
+	for _, a := range k.connection.Coordinators {
+		if _, err := netip.ParseAddr(a.Host); err != nil {
+			p := k.c.processes.at(a)
+			if p == nil {
+				continue
+			}
+			at := slices.IndexFunc(p.Addresses, func(own fdb.Address) bool { return own.Port == a.Port })
+			a = p.Addresses[max(0, at)]
+			a.FromHostname = true
+		}
+		found = append(found, a)
+	}
+	return found
 }

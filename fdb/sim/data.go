@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -14,6 +15,7 @@ type shard struct {
 
 // data is where the data are and how they move.
 type data struct {
+	c          *Cluster
 	shards     []*shard
 	moving     int
 	replicated map[string]bool // data centers that have had a whole copy since they are in use
@@ -31,9 +33,9 @@ func (d *data) create(count int) {
 }
 
 // configured forgets data centers that are no longer in use.
-func (d *data) configured(c *Cluster) {
+func (d *data) configured() {
 	for dc := range d.replicated {
-		used := slices.Contains(c.settings.datacenters(c.recovery.roles.primary), dc)
+		used := slices.Contains(d.c.settings.datacenters(d.c.recovery.roles.primary), dc)
 		if !used {
 			delete(d.replicated, dc)
 		}
@@ -54,72 +56,71 @@ func (sh *shard) liveCopies(dc string, one bool) (count int) {
 }
 
 // distribute has shards move to the servers where they should be.
-func (c *Cluster) distribute() {
-	d := &c.data
-	if !c.distributes() {
+func (d *data) distribute() {
+	if !d.distributes() {
 		return
 	}
-	c.choose()
-	c.firstCopies()
+	d.choose()
+	d.firstCopies()
 	// The shards with the fewest copies come first.
-	for missing := c.settings.storageReplicas; missing >= 0; missing-- {
+	for missing := d.c.settings.storageReplicas; missing >= 0; missing-- {
 		for i, sh := range d.shards {
-			if d.moving >= c.options.Moves {
+			if d.moving >= d.c.options.Moves {
 				return
 			}
-			if sh.target == nil && !sh.lost && max(0, c.settings.storageReplicas-sh.liveCopies("", false)) == missing {
-				c.move(i, sh)
+			if sh.target == nil && !sh.lost && max(0, d.c.settings.storageReplicas-sh.liveCopies("", false)) == missing {
+				d.move(i, sh)
 			}
 		}
 	}
-	c.noteReplicated()
-	if d.moving == 0 && c.unplaced() {
-		c.distributeLater()
+	d.noteReplicated()
+	if d.moving == 0 && d.unplaced() {
+		d.distributeLater()
 	}
 }
 
 // distributes tells whether data can move now. Without a distributor nothing moves.
-func (c *Cluster) distributes() bool {
-	return len(c.data.shards) > 0 && c.recovery.state >= acceptingCommits && c.coordination.controller != nil &&
-		len(c.recovery.roles.roles[distributor]) > 0 && !c.stuckMovement()
+func (d *data) distributes() bool {
+	return len(d.shards) > 0 && d.c.recovery.state >= acceptingCommits && d.c.coordination.controller != nil &&
+		len(d.c.recovery.roles.roles[distributor]) > 0 && !d.c.faults.stuckMovement()
 }
 
 // unplaced tells whether some shard is where it should not be.
-func (c *Cluster) unplaced() bool {
-	return slices.ContainsFunc(c.data.shards, func(sh *shard) bool {
-		return !sh.lost && (len(sh.replicas) == 0 || slices.ContainsFunc(sh.replicas, func(s *storageServer) bool { return !c.good(s) }))
+func (d *data) unplaced() bool {
+	return slices.ContainsFunc(d.shards, func(sh *shard) bool {
+		return !sh.lost && (len(sh.replicas) == 0 || slices.ContainsFunc(sh.replicas, func(s *storageServer) bool { return !d.c.storage.good(s) }))
 	})
 }
 
 // distributeLater looks again after some time.
-func (c *Cluster) distributeLater() {
-	if c.data.again {
+func (d *data) distributeLater() {
+	if d.again {
 		return
 	}
-	c.data.again = true
-	c.clock.after(30*time.Second, func() {
-		c.data.again = false
-		c.distribute()
+	d.again = true
+	d.c.clock.after(30*time.Second, func() {
+		d.again = false
+		d.distribute()
 	})
 }
 
 // firstCopies gives the shards of a new database their servers at once: they are empty.
-func (c *Cluster) firstCopies() {
-	for _, sh := range c.data.shards {
+func (d *data) firstCopies() {
+	for _, sh := range d.shards {
 		if len(sh.replicas) > 0 {
 			continue
 		}
-		team := c.team(sh)
+		team := d.team(sh)
 		if team == nil {
 			return
 		}
-		c.place(sh, team)
+		d.place(sh, team)
 	}
 }
 
 // move starts to move a shard, if it is not where it should be.
-func (c *Cluster) move(number int, sh *shard) {
-	team := c.team(sh)
+func (d *data) move(number int, sh *shard) {
+	team := d.team(sh)
 	if team == nil || len(team) == len(sh.replicas) && !slices.ContainsFunc(team, func(s *storageServer) bool { return !slices.Contains(sh.replicas, s) }) {
 		return
 	}
@@ -139,22 +140,22 @@ func (c *Cluster) move(number int, sh *shard) {
 		return // there is nothing to copy from
 	}
 	sh.target = team
-	c.data.moving++
-	bytes := int64(added) * c.options.ShardBytes
-	took := time.Duration(float64(bytes) / float64(c.options.MoveBytes) * float64(c.options.Moves) * float64(time.Second))
-	c.clock.after(took, func() { c.moved(number, sh, bytes) })
+	d.moving++
+	bytes := int64(added) * d.c.options.ShardBytes
+	took := time.Duration(float64(bytes) / float64(d.c.options.MoveBytes) * float64(d.c.options.Moves) * float64(time.Second))
+	d.c.clock.after(took, func() { d.moved(number, sh, bytes) })
 }
 
 // moved ends a move, unless a server of the team has gone meanwhile, or nothing moves.
-func (c *Cluster) moved(number int, sh *shard, bytes int64) {
-	if c.stuckMovement() || c.recovery.state < acceptingCommits {
-		c.clock.after(10*time.Second, func() { c.moved(number, sh, bytes) })
+func (d *data) moved(number int, sh *shard, bytes int64) {
+	if d.c.faults.stuckMovement() || d.c.recovery.state < acceptingCommits {
+		d.c.clock.after(10*time.Second, func() { d.moved(number, sh, bytes) })
 		return
 	}
 	team := sh.target
 	sh.target = nil
-	c.data.moving--
-	gone := slices.ContainsFunc(team, func(s *storageServer) bool { return !slices.Contains(c.servers, s) || s.folder.erased })
+	d.moving--
+	gone := slices.ContainsFunc(team, func(s *storageServer) bool { return !slices.Contains(d.c.storage.servers, s) || s.folder.erased })
 	source := sh.liveCopies("", false) > 0
 	for _, s := range team {
 		if !slices.Contains(sh.replicas, s) {
@@ -162,15 +163,15 @@ func (c *Cluster) moved(number int, sh *shard, bytes int64) {
 		}
 	}
 	if !gone && source {
-		c.data.written += bytes
-		c.place(sh, team)
+		d.written += bytes
+		d.place(sh, team)
 	}
-	c.lookAtStorage()
-	c.distribute()
+	d.c.storage.observe()
+	d.distribute()
 }
 
 // place makes a team the servers of a shard.
-func (c *Cluster) place(sh *shard, team []*storageServer) {
+func (d *data) place(sh *shard, team []*storageServer) {
 	for _, s := range sh.replicas {
 		s.shards--
 	}
@@ -181,16 +182,16 @@ func (c *Cluster) place(sh *shard, team []*storageServer) {
 }
 
 // noteReplicated remembers which data centers have a whole copy.
-func (c *Cluster) noteReplicated() {
-	if len(c.settings.regions) == 0 {
+func (d *data) noteReplicated() {
+	if len(d.c.settings.regions) == 0 {
 		return
 	}
-	for _, dc := range c.settings.datacenters(c.recovery.roles.primary) {
-		if !c.data.replicated[dc] && c.hasAllData(dc) {
-			c.data.replicated[dc] = true
-			c.say("%s has all data", dc)
-			if dc != c.recovery.roles.primary {
-				c.lookForBetter()
+	for _, dc := range d.c.settings.datacenters(d.c.recovery.roles.primary) {
+		if !d.replicated[dc] && d.complete(dc) {
+			d.replicated[dc] = true
+			d.c.say("%s has all data", dc)
+			if dc != d.c.recovery.roles.primary {
+				d.c.recovery.lookForBetter()
 			}
 		}
 	}
@@ -209,11 +210,11 @@ type teamState struct {
 
 // teams returns the state of the teams of the primary and the remote region. Source: foundationdb
 // 7.3.69, fdbserver/Status.actor.cpp, dataStatusFetcher, and fdbclient/ServerKnobs.cpp, PRIORITY_….
-func (c *Cluster) teams() []teamState {
+func (d *data) teams() []teamState {
 	var states []teamState
-	primary := c.recovery.roles.primary
-	for _, dc := range c.settings.datacenters(primary) {
-		states = append(states, c.teamsIn(dc, dc == primary || dc == ""))
+	primary := d.c.recovery.roles.primary
+	for _, dc := range d.c.settings.datacenters(primary) {
+		states = append(states, d.teamsIn(dc, dc == primary || dc == ""))
 	}
 	slices.SortStableFunc(states, func(a, b teamState) int {
 		switch {
@@ -228,33 +229,33 @@ func (c *Cluster) teams() []teamState {
 	return states
 }
 
-func (c *Cluster) teamsIn(dc string, primary bool) teamState {
-	full := c.settings.storageReplicas
+func (d *data) teamsIn(dc string, primary bool) teamState {
+	full := d.c.settings.storageReplicas
 	state := teamState{primary: primary, replicas: full, name: "healthy", healthy: true, priority: 0}
 	least, undesired, moving := full, false, false
-	for _, s := range c.servers {
+	for _, s := range d.c.storage.servers {
 		if dc != "" && s.datacenter() != dc {
 			continue
 		}
-		if !s.live || c.excluded(s.Addresses, s.Locality) {
+		if !s.live || d.c.exclusions.contain(s.Addresses, s.Locality) {
 			state.unhealthy++
 		}
 	}
-	for _, sh := range c.data.shards {
+	for _, sh := range d.shards {
 		count := 0
 		for _, s := range sh.replicas {
 			if dc != "" && s.datacenter() != dc {
 				continue
 			}
-			if !s.folder.erased && (s.live || c.maintained(s.zone())) {
+			if !s.folder.erased && (s.live || d.c.maintenance.covers(s.zone())) {
 				count++
 			}
-			undesired = undesired || !c.good(s) && s.live
+			undesired = undesired || !d.c.storage.good(s) && s.live
 		}
 		least = min(least, count)
 		moving = moving || sh.target != nil
 	}
-	if dc != "" && !primary && !c.data.replicated[dc] {
+	if dc != "" && !primary && !d.replicated[dc] {
 		state.name, state.text, state.priority = "healthy_populating_region", "Populating remote region", 600
 		return state
 	}
@@ -278,4 +279,83 @@ func (c *Cluster) teamsIn(dc string, primary bool) teamState {
 }
 
 // Moving tells how many shards move.
-func (c *Cluster) Moving() int { return c.data.moving }
+func (d *data) Moving() int { return d.moving }
+
+// choose chooses the next server whose engine is to be changed; one at a time.
+func (d *data) choose() {
+	if s := d.changing; s != nil && slices.Contains(d.c.storage.servers, s) && s.engine != d.c.settings.engine {
+		return
+	}
+	d.changing = nil
+	wiggles := d.c.settings.migration == "gradual" && d.c.settings.number("perpetual_storage_wiggle") == 1
+	if d.c.settings.migration != "aggressive" && !wiggles {
+		return
+	}
+	for _, s := range d.c.storage.servers {
+		if s.engine != d.c.settings.engine && s.live {
+			d.changing = s
+			return
+		}
+	}
+}
+
+// team returns the servers that should have a shard: those that have it and are good, and others in new
+// zones, the emptiest first. It is nil if there are not enough.
+func (d *data) team(sh *shard) []*storageServer {
+	var team []*storageServer
+	for _, dc := range d.c.settings.datacenters(d.c.recovery.roles.primary) {
+		part := d.teamIn(sh, dc)
+		if part == nil {
+			if d.replicated[dc] || len(d.c.settings.regions) == 0 {
+				return nil
+			}
+			continue // this region is still to be filled, and cannot be
+		}
+		team = append(team, part...)
+	}
+	return team
+}
+
+func (d *data) teamIn(sh *shard, dc string) []*storageServer {
+	key := func(s *storageServer) string {
+		if d.c.settings.storageHalls() {
+			return s.hall()
+		}
+		return s.zone()
+	}
+	used := map[string]bool{}
+	var team []*storageServer
+	add := func(s *storageServer) {
+		if len(team) < d.c.settings.storageReplicas && (dc == "" || s.datacenter() == dc) && !used[key(s)] && d.c.storage.good(s) {
+			used[key(s)] = true
+			team = append(team, s)
+		}
+	}
+	for _, s := range sh.replicas {
+		add(s)
+	}
+	if len(team) < d.c.settings.storageReplicas {
+		free := slices.DeleteFunc(slices.Clone(d.c.storage.servers), func(s *storageServer) bool { return !s.live || s.full(d.c) })
+		slices.SortStableFunc(free, func(a, b *storageServer) int { return cmp.Compare(a.shards, b.shards) })
+		for _, s := range free {
+			add(s)
+		}
+	}
+	if len(team) < d.c.settings.storageReplicas {
+		return nil
+	}
+	return team
+}
+
+// complete tells whether a data center has a whole copy of the data.
+func (d *data) complete(dc string) bool {
+	if len(d.shards) == 0 {
+		return false
+	}
+	for _, sh := range d.shards {
+		if !slices.ContainsFunc(sh.replicas, func(s *storageServer) bool { return s.datacenter() == dc }) {
+			return false
+		}
+	}
+	return true
+}

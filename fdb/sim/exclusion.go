@@ -8,6 +8,12 @@ import (
 	"github.com/pawl-dev/pawl/fdb"
 )
 
+// exclusions are the servers that should hold nothing.
+type exclusions struct {
+	c       *Cluster
+	targets []string // sorted
+}
+
 // excludedBy tells whether a target names a server: by IP, by IP and port of one of its addresses, or by
 // a locality.
 func excludedBy(target string, addresses []fdb.Address, locality map[string]string) bool {
@@ -24,13 +30,13 @@ func covers(target string, a fdb.Address) bool {
 	return target == a.Host || target == a.WithoutFlags()
 }
 
-// excluded tells whether a server is excluded.
-func (c *Cluster) excluded(addresses []fdb.Address, locality map[string]string) bool {
-	return slices.ContainsFunc(c.exclusions, func(target string) bool { return excludedBy(target, addresses, locality) })
+// contain tells whether a server is excluded.
+func (e *exclusions) contain(addresses []fdb.Address, locality map[string]string) bool {
+	return slices.ContainsFunc(e.targets, func(target string) bool { return excludedBy(target, addresses, locality) })
 }
 
 // Exclusions returns what is excluded, sorted.
-func (c *Cluster) Exclusions() []string { return slices.Clone(c.exclusions) }
+func (e *exclusions) Exclusions() []string { return slices.Clone(e.targets) }
 
 // isExclusion tells whether a text is an IP or an IP with port. Source: foundationdb 7.3.69,
 // fdbclient/FDBTypes.cpp, AddressExclusion::parse.
@@ -42,29 +48,29 @@ func isExclusion(text string) bool {
 	return err == nil && at.Port() != 0
 }
 
-// exclude adds targets to the list.
-func (c *Cluster) exclude(targets []string) {
+// add adds targets to the list.
+func (e *exclusions) add(targets []string) {
 	changed := false
 	for _, target := range targets {
-		at, found := slices.BinarySearch(c.exclusions, target)
+		at, found := slices.BinarySearch(e.targets, target)
 		if !found {
-			c.exclusions = slices.Insert(c.exclusions, at, target)
+			e.targets = slices.Insert(e.targets, at, target)
 			changed = true
 		}
 	}
 	if !changed {
 		return
 	}
-	c.say("excluded: %s", strings.Join(targets, " "))
-	c.judgeExclude(targets)
-	c.touch("\xff/conf/excluded/")
-	c.listChanged()
+	e.c.say("excluded: %s", strings.Join(targets, " "))
+	e.c.judge.exclude(targets)
+	e.c.keys.touch("\xff/conf/excluded/")
+	e.changed()
 }
 
-// include removes targets from the list; a bare IP removes those with a port too.
-func (c *Cluster) include(targets []string, all bool) {
-	before := len(c.exclusions)
-	c.exclusions = slices.DeleteFunc(c.exclusions, func(own string) bool {
+// remove removes targets from the list; a bare IP removes those with a port too.
+func (e *exclusions) remove(targets []string, all bool) {
+	before := len(e.targets)
+	e.targets = slices.DeleteFunc(e.targets, func(own string) bool {
 		return all || slices.ContainsFunc(targets, func(target string) bool {
 			if own == target {
 				return true
@@ -73,38 +79,38 @@ func (c *Cluster) include(targets []string, all bool) {
 			return err == nil && at.Addr().String() == target
 		})
 	})
-	if len(c.exclusions) == before {
+	if len(e.targets) == before {
 		return
 	}
-	c.say("included: %s", strings.Join(targets, " "))
-	c.judgeInclude(targets)
-	c.touch("\xff/conf/excluded/")
-	c.listChanged()
+	e.c.say("included: %s", strings.Join(targets, " "))
+	e.c.judge.include(targets)
+	e.c.keys.touch("\xff/conf/excluded/")
+	e.changed()
 }
 
-// listChanged has the cluster controller read the configuration again. In the middle of a recovery it
+// changed has the cluster controller read the configuration again. In the middle of a recovery it
 // ends itself. Source: foundationdb 7.3.69, fdbserver/ClusterRecovery.actor.cpp, configurationMonitor.
-func (c *Cluster) listChanged() {
-	if state := c.recovery.state; state >= acceptingCommits && state != allLogsRecruited && state != fullyRecovered {
-		c.coordination.controller = nil
-		c.recover("the list of exclusions changed during a recovery")
+func (e *exclusions) changed() {
+	if state := e.c.recovery.state; state >= acceptingCommits && state != allLogsRecruited && state != fullyRecovered {
+		e.c.coordination.controller = nil
+		e.c.recovery.start("the list of exclusions changed during a recovery")
 	}
-	c.review("the list of exclusions changed")
+	e.c.recovery.review("the list of exclusions changed")
 }
 
-// exclusionsInProgress returns the addresses of servers that are excluded and still needed: storage
+// inProgress returns the addresses of servers that are excluded and still needed: storage
 // servers of the list by address and locality, logs of all generations by address only. Source:
 // foundationdb 7.3.69, fdbclient/SpecialKeySpace.actor.cpp, ExclusionInProgressActor.
-func (c *Cluster) exclusionsInProgress() []fdb.Address {
+func (e *exclusions) inProgress() []fdb.Address {
 	var found []fdb.Address
-	for _, s := range c.servers {
-		if c.excluded(s.Addresses, s.Locality) {
+	for _, s := range e.c.storage.servers {
+		if e.contain(s.Addresses, s.Locality) {
 			found = append(found, s.Addresses...)
 		}
 	}
-	for _, g := range c.recovery.generations {
+	for _, g := range e.c.recovery.generations {
 		for _, l := range g.all() {
-			if c.excluded([]fdb.Address{l.address}, nil) {
+			if e.contain([]fdb.Address{l.address}, nil) {
 				found = append(found, l.address)
 			}
 		}
@@ -114,7 +120,7 @@ func (c *Cluster) exclusionsInProgress() []fdb.Address {
 
 // resolveLocality returns the addresses, without flags, of the processes and storage servers that a
 // locality names.
-func (c *Cluster) resolveLocality(target string) []string {
+func (e *exclusions) resolveLocality(target string) []string {
 	var found []string
 	add := func(addresses []fdb.Address, locality map[string]string) {
 		if !excludedBy(target, nil, locality) {
@@ -126,10 +132,10 @@ func (c *Cluster) resolveLocality(target string) []string {
 			}
 		}
 	}
-	for _, p := range c.workers() {
+	for _, p := range e.c.processes.workers() {
 		add(p.Addresses, p.Locality)
 	}
-	for _, s := range c.servers {
+	for _, s := range e.c.storage.servers {
 		add(s.Addresses, s.Locality)
 	}
 	return found
@@ -138,39 +144,16 @@ func (c *Cluster) resolveLocality(target string) []string {
 // leavesTooLittle tells whether the servers that remain would be more than nine tenths full. Exclusions
 // without storage servers are not asked for space. Source: foundationdb 7.3.69,
 // fdbclient/SpecialKeySpace.actor.cpp, checkExclusion.
-func (c *Cluster) leavesTooLittle(targets []string) bool {
+func (e *exclusions) leavesTooLittle(targets []string) bool {
 	var used, left int64
 	excluded := 0
-	for _, s := range c.servers {
-		used += s.used(c)
-		if c.excluded(s.Addresses, s.Locality) || slices.ContainsFunc(targets, func(t string) bool { return excludedBy(t, s.Addresses, s.Locality) }) {
+	for _, s := range e.c.storage.servers {
+		used += s.used(e.c)
+		if e.contain(s.Addresses, s.Locality) || slices.ContainsFunc(targets, func(t string) bool { return excludedBy(t, s.Addresses, s.Locality) }) {
 			excluded++
 			continue
 		}
-		left += c.options.DiskBytes
+		left += e.c.options.DiskBytes
 	}
-	return excluded > 0 && (excluded == len(c.servers) || float64(used)/float64(max(left, 1)) > 0.9)
-}
-
-// kill ends the processes at these addresses; their launchers start them again. It returns an address
-// that is not known; empty: none.
-func (c *Cluster) kill(addresses []string) (unknown string) {
-	var found []*process
-	for _, text := range addresses {
-		at := slices.IndexFunc(c.processes, func(p *process) bool {
-			return p.joined && c.works(p) && slices.ContainsFunc(p.Addresses, func(a fdb.Address) bool { return a.WithoutFlags() == text })
-		})
-		if at < 0 {
-			return text
-		}
-		found = append(found, c.processes[at])
-	}
-	c.say("kill: %s", strings.Join(addresses, " "))
-	c.judgeEffect()
-	for _, p := range found {
-		if p.running {
-			c.restart(p)
-		}
-	}
-	return ""
+	return excluded > 0 && (excluded == len(e.c.storage.servers) || float64(used)/float64(max(left, 1)) > 0.9)
 }

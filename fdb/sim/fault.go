@@ -7,6 +7,12 @@ import (
 	"github.com/pawl-dev/pawl/fdb"
 )
 
+// faults are the misbehaviours that go on.
+type faults struct {
+	c    *Cluster
+	list []*Fault
+}
+
 // FaultKind is a way in which the world misbehaves.
 type FaultKind string
 
@@ -46,39 +52,39 @@ type Fault struct {
 var once = []FaultKind{FaultCommandRefused, FaultReplyLost, FaultTimedOut, FaultCommitUnknown, FaultSecondRecovery}
 
 // Inject begins a fault.
-func (c *Cluster) Inject(f Fault) {
-	c.say("fault: %s %s", f.Kind, f.Command)
+func (fs *faults) Inject(f Fault) {
+	fs.c.say("fault: %s %s", f.Kind, f.Command)
 	if f.Kind == FaultStatusStale {
-		f.document = c.Status(c.coordination.connection, c.coordination.protocol)
+		f.document = fs.c.Status(fs.c.coordination.connection, fs.c.coordination.protocol)
 	}
 	if f.For > 0 {
-		f.until = c.clock.now + f.For
-		c.clock.after(f.For, func() { c.faultsEnded() })
+		f.until = fs.c.clock.now + f.For
+		fs.c.clock.after(f.For, func() { fs.expire() })
 	}
-	c.freezeLogs()
-	c.faults = append(c.faults, &f)
-	c.faultsEnded()
-	c.check()
+	fs.c.backups.freezeLogs()
+	fs.list = append(fs.list, &f)
+	fs.expire()
+	fs.c.judge.check()
 }
 
 // Clear ends all faults of a kind; empty means all.
-func (c *Cluster) Clear(kind FaultKind) {
-	c.faults = slices.DeleteFunc(c.faults, func(f *Fault) bool { return kind == "" || f.Kind == kind })
-	c.faultsEnded()
-	c.check()
+func (fs *faults) Clear(kind FaultKind) {
+	fs.list = slices.DeleteFunc(fs.list, func(f *Fault) bool { return kind == "" || f.Kind == kind })
+	fs.expire()
+	fs.c.judge.check()
 }
 
-// faultsEnded drops faults whose time is over, and has what they held back go on.
-func (c *Cluster) faultsEnded() {
-	c.faults = slices.DeleteFunc(c.faults, func(f *Fault) bool { return f.until > 0 && c.clock.now >= f.until })
-	c.review("a fault began or ended")
-	c.goOn()
+// expire drops faults whose time is over, and has what they held back go on.
+func (fs *faults) expire() {
+	fs.list = slices.DeleteFunc(fs.list, func(f *Fault) bool { return f.until > 0 && fs.c.clock.now >= f.until })
+	fs.c.recovery.review("a fault began or ended")
+	fs.c.backups.goOn()
 }
 
 // active returns the first active fault of a kind; nil if there is none.
-func (c *Cluster) active(kind FaultKind) *Fault {
-	for _, f := range c.faults {
-		if f.Kind == kind && (f.until == 0 || c.clock.now < f.until) {
+func (fs *faults) active(kind FaultKind) *Fault {
+	for _, f := range fs.list {
+		if f.Kind == kind && (f.until == 0 || fs.c.clock.now < f.until) {
 			return f
 		}
 	}
@@ -86,16 +92,16 @@ func (c *Cluster) active(kind FaultKind) *Fault {
 }
 
 // take returns a fault of a kind, and ends it if it hits only once.
-func (c *Cluster) take(kind FaultKind) *Fault { return c.takeFor(kind, "") }
+func (fs *faults) take(kind FaultKind) *Fault { return fs.takeFor(kind, "") }
 
 // takeFor is take for those faults that hit a command.
-func (c *Cluster) takeFor(kind FaultKind, command string) *Fault {
-	for i, f := range c.faults {
-		if f.Kind != kind || f.until > 0 && c.clock.now >= f.until || f.Command != "" && f.Command != command {
+func (fs *faults) takeFor(kind FaultKind, command string) *Fault {
+	for i, f := range fs.list {
+		if f.Kind != kind || f.until > 0 && fs.c.clock.now >= f.until || f.Command != "" && f.Command != command {
 			continue
 		}
 		if f.until == 0 && slices.Contains(once, kind) {
-			c.faults = slices.Delete(c.faults, i, i+1)
+			fs.list = slices.Delete(fs.list, i, i+1)
 		}
 		return f
 	}
@@ -103,10 +109,10 @@ func (c *Cluster) takeFor(kind FaultKind, command string) *Fault {
 }
 
 // partitioned tells whether a coordinator is not reached.
-func (c *Cluster) partitioned(a fdb.Address) bool {
-	return slices.ContainsFunc(c.faults, func(f *Fault) bool {
-		return f.Kind == FaultPartition && f.Address == a && (f.until == 0 || c.clock.now < f.until)
+func (fs *faults) partitioned(a fdb.Address) bool {
+	return slices.ContainsFunc(fs.list, func(f *Fault) bool {
+		return f.Kind == FaultPartition && f.Address == a && (f.until == 0 || fs.c.clock.now < f.until)
 	})
 }
 
-func (c *Cluster) stuckMovement() bool { return c.active(FaultStuckMovement) != nil }
+func (fs *faults) stuckMovement() bool { return fs.active(FaultStuckMovement) != nil }

@@ -58,8 +58,9 @@ func (v Violation) String() string {
 	return fmt.Sprintf("invariant %d: %s", v.Invariant, v.Text)
 }
 
-// judge is what the invariants remember.
+// judge judges the invariants after every effect.
 type judge struct {
+	c          *Cluster
 	owner      string // on whose behalf something happens; empty: the world
 	violations []Violation
 	effects    int
@@ -75,148 +76,146 @@ type judge struct {
 }
 
 // Violations returns the invariants that were broken, in order.
-func (c *Cluster) Violations() []Violation { return slices.Clone(c.judge.violations) }
+func (j *judge) Violations() []Violation { return slices.Clone(j.violations) }
 
 // Broken adds a violation that only the world around the database can see.
-func (c *Cluster) Broken(invariant int, format string, args ...any) {
-	c.violate(invariant, format, args...)
+func (j *judge) Broken(invariant int, format string, args ...any) {
+	j.violate(invariant, format, args...)
 }
 
-func (c *Cluster) violate(invariant int, format string, args ...any) {
-	v := Violation{Invariant: invariant, At: c.Now(), Text: fmt.Sprintf(format, args...)}
-	c.judge.violations = append(c.judge.violations, v)
-	c.say("VIOLATED %s", v)
+func (j *judge) violate(invariant int, format string, args ...any) {
+	v := Violation{Invariant: invariant, At: j.c.Now(), Text: fmt.Sprintf(format, args...)}
+	j.violations = append(j.violations, v)
+	j.c.say("VIOLATED %s", v)
 }
 
-// judgeEffect judges any act that changes the database.
-func (c *Cluster) judgeEffect() {
-	j := &c.judge
-	j.disturbed = c.clock.now
+// effect judges any act that changes the database.
+func (j *judge) effect() {
+	j.disturbed = j.c.clock.now
 	if j.owner == "" {
 		return
 	}
 	j.effects++
-	if c.options.Rules.Locks {
-		c.judgeLock()
+	if j.c.options.Rules.Locks {
+		j.lock()
 	}
 }
 
-// judgeLock judges whether who acts has the lock.
-func (c *Cluster) judgeLock() {
-	j := &c.judge
-	keys := fdb.Keys(c.options.Rules.LockPrefix)
-	if _, denied := c.keys.at(keys.Denied(j.owner), 1<<62); denied {
-		c.violate(6, "%s acts although it is denied", j.owner)
+// lock judges whether who acts has the lock.
+func (j *judge) lock() {
+	keys := fdb.Keys(j.c.options.Rules.LockPrefix)
+	if _, denied := j.c.keys.at(keys.Denied(j.owner), 1<<62); denied {
+		j.violate(6, "%s acts although it is denied", j.owner)
 		return
 	}
-	value, _ := c.keys.at(keys.Global(), 1<<62)
+	value, _ := j.c.keys.at(keys.Global(), 1<<62)
 	stored := fdb.DecodeLock(value)
 	switch {
 	case stored.Err != nil || stored.Record == nil:
-		c.violate(6, "%s acts without the lock", j.owner)
+		j.violate(6, "%s acts without the lock", j.owner)
 	case stored.Record.Owner != j.owner:
-		c.violate(6, "%s acts while %s has the lock", j.owner, stored.Record.Owner)
-	case !stored.Record.End.After(c.Now()):
-		c.violate(6, "%s acts with a lock that has expired", j.owner)
+		j.violate(6, "%s acts while %s has the lock", j.owner, stored.Record.Owner)
+	case !stored.Record.End.After(j.c.Now()):
+		j.violate(6, "%s acts with a lock that has expired", j.owner)
 	}
 }
 
-// judgeStop judges the deletion of a pod.
-func (c *Cluster) judgeStop(p *process) {
-	c.judge.disturbed = c.clock.now
-	if c.judge.owner == "" {
+// stop judges the deletion of a pod.
+func (j *judge) stop(p *process) {
+	j.disturbed = j.c.clock.now
+	if j.owner == "" {
 		return
 	}
-	c.judge.effects++
-	if c.excluded(p.Addresses, p.Locality) {
-		if held := c.held(p.folder, p); held != "" {
-			c.violate(1, "%s is removed while it holds %s", p.Name, held)
+	j.effects++
+	if j.c.exclusions.contain(p.Addresses, p.Locality) {
+		if held := j.held(p.folder, p); held != "" {
+			j.violate(1, "%s is removed while it holds %s", p.Name, held)
 		}
 	}
-	c.judgeCopies(p)
-	for _, g := range c.recovery.generations {
+	j.copies(p)
+	for _, g := range j.c.recovery.generations {
 		for _, set := range []logSet{g.primary, g.satellites} {
-			if slices.ContainsFunc(set.logs, func(l logServer) bool { return l.folder == p.folder }) && c.seenMissing(set)+1 >= set.factor && set.factor > 1 {
-				c.violate(1, "%s is deleted while other logs of generation %d are missing", p.Name, g.epoch)
+			if slices.ContainsFunc(set.logs, func(l logServer) bool { return l.folder == p.folder }) && j.seenMissing(set)+1 >= set.factor && set.factor > 1 {
+				j.violate(1, "%s is deleted while other logs of generation %d are missing", p.Name, g.epoch)
 			}
 		}
 	}
-	if c.isCoordinator(p.Server) && c.coordination.quorum {
+	if j.c.coordination.has(p.Server) && j.c.coordination.quorum {
 		reached := 0
-		for _, a := range c.coordination.connection.Coordinators {
-			if other := c.at(a); other != nil && other != p && !c.partitioned(a) {
+		for _, a := range j.c.coordination.connection.Coordinators {
+			if other := j.c.processes.at(a); other != nil && other != p && !j.c.faults.partitioned(a) {
 				reached++
 			}
 		}
-		if reached <= len(c.coordination.connection.Coordinators)/2 {
-			c.violate(3, "%s is deleted, and of %d coordinators %d are left", p.Name, len(c.coordination.connection.Coordinators), reached)
+		if reached <= len(j.c.coordination.connection.Coordinators)/2 {
+			j.violate(3, "%s is deleted, and of %d coordinators %d are left", p.Name, len(j.c.coordination.connection.Coordinators), reached)
 		}
 	}
 }
 
 // seen tells whether the operator can know that nobody serves a data folder.
-func (c *Cluster) seen(f *folder) bool {
-	return f.erased || f.away && c.clock.now-f.left >= c.options.Rules.Sight
+func (j *judge) seen(f *folder) bool {
+	return f.erased || f.away && j.c.clock.now-f.left >= j.c.options.Rules.Sight
 }
 
 // seenMissing counts the logs of a set that the operator can know to be missed.
-func (c *Cluster) seenMissing(set logSet) (count int) {
+func (j *judge) seenMissing(set logSet) (count int) {
 	for _, l := range set.logs {
-		if c.seen(l.folder) {
+		if j.seen(l.folder) {
 			count++
 		}
 	}
 	return count
 }
 
-// judgeCopies judges whether enough copies can be read without a process, and whether servers with data
+// copies judges whether enough copies can be read without a process, and whether servers with data
 // are away in its zone only.
-func (c *Cluster) judgeCopies(p *process) {
-	s := c.serverOf[p.Folder]
+func (j *judge) copies(p *process) {
+	s := j.c.storage.of[p.Folder]
 	if s == nil || s.shards == 0 || !s.live {
 		return
 	}
 	zones := map[string]bool{p.zone(): true}
-	for _, other := range c.servers {
-		if other != s && other.shards > 0 && c.seen(other.folder) {
+	for _, other := range j.c.storage.servers {
+		if other != s && other.shards > 0 && j.seen(other.folder) {
 			zones[other.zone()] = true
 		}
 	}
-	least := c.settings.storageReplicas
-	for _, sh := range c.data.shards {
+	least := j.c.settings.storageReplicas
+	for _, sh := range j.c.data.shards {
 		if !slices.Contains(sh.replicas, s) {
 			continue
 		}
 		left := 0
 		for _, other := range sh.replicas {
-			if other != s && !c.seen(other.folder) {
+			if other != s && !j.seen(other.folder) {
 				left++
 			}
 		}
 		least = min(least, left)
 	}
-	if least < c.settings.storageReplicas-1 || len(zones) > 1 {
-		c.violate(2, "%s is deleted, and some shard has %d readable copies, with servers away in %d zones", p.Name, least, len(zones))
+	if least < j.c.settings.storageReplicas-1 || len(zones) > 1 {
+		j.violate(2, "%s is deleted, and some shard has %d readable copies, with servers away in %d zones", p.Name, least, len(zones))
 	}
 }
 
-// judgeErase judges the deletion of a claim.
-func (c *Cluster) judgeErase(f *folder) {
-	c.judge.disturbed = c.clock.now
-	if c.judge.owner == "" {
+// erase judges the deletion of a claim.
+func (j *judge) erase(f *folder) {
+	j.disturbed = j.c.clock.now
+	if j.owner == "" {
 		return
 	}
-	c.judge.effects++
-	if held := c.held(f, nil); held != "" {
-		c.violate(1, "the data folder %s is deleted while it holds %s", f.name, held)
+	j.effects++
+	if held := j.held(f, nil); held != "" {
+		j.violate(1, "the data folder %s is deleted while it holds %s", f.name, held)
 	}
 }
 
 // held says what a data folder, and a process, hold; empty: nothing.
-func (c *Cluster) held(f *folder, p *process) string {
+func (j *judge) held(f *folder, p *process) string {
 	var parts []string
 	if f != nil {
-		h := c.Holds(f.name)
+		h := j.c.storage.Holds(f.name)
 		if h.Shards > 0 {
 			parts = append(parts, fmt.Sprintf("%d shards", h.Shards))
 		}
@@ -229,111 +228,109 @@ func (c *Cluster) held(f *folder, p *process) string {
 	}
 	if p != nil && p.joined {
 		parts = append(parts, p.roles...)
-		if c.isCoordinator(p.Server) && (f == nil || !c.Holds(f.name).Coordinator) {
+		if j.c.coordination.has(p.Server) && (f == nil || !j.c.storage.Holds(f.name).Coordinator) {
 			parts = append(parts, "the place of a coordinator")
 		}
 	}
 	return strings.Join(parts, ", ")
 }
 
-// judgeRecovery judges a recovery that begins.
-func (c *Cluster) judgeRecovery(cause string) {
-	j, rules := &c.judge, c.options.Rules
-	if j.owner == "" || len(c.recovery.generations) == 0 {
+// recovery judges a recovery that begins.
+func (j *judge) recovery(cause string) {
+	rules := j.c.options.Rules
+	if j.owner == "" || len(j.c.recovery.generations) == 0 {
 		return
 	}
-	since := c.clock.now - j.burst
+	since := j.c.clock.now - j.burst
 	switch {
 	case j.bursts > 0 && since < rules.Burst:
 	case j.bursts > 0 && since < rules.Window:
-		c.violate(4, "%s causes a recovery %s after another one: %s", j.owner, since.Round(time.Second), cause)
-		j.burst = c.clock.now
+		j.violate(4, "%s causes a recovery %s after another one: %s", j.owner, since.Round(time.Second), cause)
+		j.burst = j.c.clock.now
 	default:
-		j.burst = c.clock.now
+		j.burst = j.c.clock.now
 		j.bursts++
 	}
-	if n := len(c.recovery.generations); n > rules.Generations {
-		c.violate(4, "%s causes a recovery while %d generations are active", j.owner, n)
+	if n := len(j.c.recovery.generations); n > rules.Generations {
+		j.violate(4, "%s causes a recovery while %d generations are active", j.owner, n)
 	}
 }
 
 // CausedRecoveries returns how many recoveries the operator has caused; those of one burst count as one.
-func (c *Cluster) CausedRecoveries() int { return c.judge.bursts }
+func (j *judge) CausedRecoveries() int { return j.bursts }
 
-// judgeConfigure judges how a configure command ended.
-func (c *Cluster) judgeConfigure(words string, result configureResult) {
+// configure judges how a configure command ended.
+func (j *judge) configure(words string, result configureResult) {
 	if strings.HasPrefix(words, "new ") { // a database that is not there yet has no lock
-		c.judge.disturbed = c.clock.now
-		if c.judge.owner != "" {
-			c.judge.effects++
+		j.disturbed = j.c.clock.now
+		if j.owner != "" {
+			j.effects++
 		}
 	} else {
-		c.judgeEffect()
+		j.effect()
 	}
-	if c.judge.owner == "" {
+	if j.owner == "" {
 		return
 	}
 	switch result {
 	case configureSuccess, configureSuccessGradual, configureSuccessExperimental, configureCreated, configureCreatedExperimental, configureUnavailable:
 	case configureAlreadyCreated:
-		c.violate(5, "configure new although the database is there")
+		j.violate(5, "configure new although the database is there")
 	default:
-		c.violate(5, "refused: configure %s", words)
+		j.violate(5, "refused: configure %s", words)
 	}
 }
 
-// judgeExclude judges targets that were excluded.
-func (c *Cluster) judgeExclude(targets []string) {
-	j := &c.judge
-	c.judgeEffect()
+// exclude judges targets that were excluded.
+func (j *judge) exclude(targets []string) {
+	j.effect()
 	if j.excludedAt == nil {
 		j.excludedAt = map[string]time.Duration{}
 	}
 	for _, target := range targets {
-		j.excludedAt[target] = c.clock.now
+		j.excludedAt[target] = j.c.clock.now
 	}
-	if j.owner == "" || c.options.Rules.Excluded == 0 {
+	if j.owner == "" || j.c.options.Rules.Excluded == 0 {
 		return
 	}
 	unfinished := map[fdb.Class]int{}
-	for _, p := range c.processes {
-		if p.running && c.excluded(p.Addresses, p.Locality) && c.held(p.folder, p) != "" {
+	for _, p := range j.c.processes.list {
+		if p.running && j.c.exclusions.contain(p.Addresses, p.Locality) && j.held(p.folder, p) != "" {
 			unfinished[p.Class]++
 		}
 	}
 	for class, n := range unfinished {
-		if n > c.options.Rules.Excluded {
-			c.violate(9, "%d servers of class %s are excluded and not free, at most %d may be", n, class, c.options.Rules.Excluded)
+		if n > j.c.options.Rules.Excluded {
+			j.violate(9, "%d servers of class %s are excluded and not free, at most %d may be", n, class, j.c.options.Rules.Excluded)
 		}
 	}
 }
 
-// judgeInclude judges targets that are no longer excluded.
-func (c *Cluster) judgeInclude(targets []string) {
-	c.judgeEffect()
-	if c.judge.owner == "" {
+// include judges targets that are no longer excluded.
+func (j *judge) include(targets []string) {
+	j.effect()
+	if j.owner == "" {
 		return
 	}
 	for _, target := range targets {
-		for _, p := range c.processes {
-			if excludedBy(target, p.Addresses, p.Locality) && (strings.HasPrefix(target, fdb.LocalityPrefix) || p.started < c.judge.excludedAt[target]) {
-				c.violate(8, "%s is included while %s is there", target, p.Name)
+		for _, p := range j.c.processes.list {
+			if excludedBy(target, p.Addresses, p.Locality) && (strings.HasPrefix(target, fdb.LocalityPrefix) || p.started < j.excludedAt[target]) {
+				j.violate(8, "%s is included while %s is there", target, p.Name)
 			}
 		}
-		for _, s := range c.servers {
-			if !s.folder.erased && excludedBy(target, s.Addresses, s.Locality) && c.find(s.Name) == nil {
-				c.violate(8, "%s is included while the data folder %s is there", target, s.folder.name)
+		for _, s := range j.c.storage.servers {
+			if !s.folder.erased && excludedBy(target, s.Addresses, s.Locality) && j.c.processes.find(s.Name) == nil {
+				j.violate(8, "%s is included while the data folder %s is there", target, s.folder.name)
 			}
 		}
 	}
 }
 
-// judgeMixed judges how long processes of two protocols have been there.
-func (c *Cluster) judgeMixed() {
-	j := &c.judge
+// protocols judges how long processes of two protocols have been there.
+func (j *judge) protocols() {
 	var first *process
 	mixed := false
-	for _, p := range c.processes {
+	for _, p := range j.c.processes.list {
 		switch {
 		case !p.running:
 		case first == nil:
@@ -349,39 +346,39 @@ func (c *Cluster) judgeMixed() {
 	if j.mixed {
 		return
 	}
-	since := c.clock.now
+	since := j.c.clock.now
 	j.mixed, j.mixedSince, j.mixedBy = true, since, j.owner
-	c.clock.after(c.options.Rules.Mixed, func() {
+	j.c.clock.after(j.c.options.Rules.Mixed, func() {
 		if j.mixed && j.mixedSince == since && j.mixedBy != "" {
-			c.violate(7, "processes of two protocols have been there for %s", c.options.Rules.Mixed)
+			j.violate(7, "processes of two protocols have been there for %s", j.c.options.Rules.Mixed)
 		}
 	})
 }
 
 // check judges, after every effect, whether the database has become healthy again in time.
-func (c *Cluster) check() {
-	j, bound := &c.judge, c.options.Rules.Bound
-	if bound == 0 || c.coordination.database == "" || j.unhealthy || len(c.faults) > 0 || c.clock.now-j.disturbed <= bound {
+func (j *judge) check() {
+	bound := j.c.options.Rules.Bound
+	if bound == 0 || j.c.coordination.database == "" || j.unhealthy || len(j.c.faults.list) > 0 || j.c.clock.now-j.disturbed <= bound {
 		return
 	}
-	if why := c.Unhealthy(); why != "" {
+	if why := j.Unhealthy(); why != "" {
 		j.unhealthy = true
-		c.violate(10, "%s after the last disturbance %s", bound, why)
+		j.violate(10, "%s after the last disturbance %s", bound, why)
 	}
 }
 
 // Unhealthy says what keeps the database from full health; empty: nothing.
-func (c *Cluster) Unhealthy() string {
+func (j *judge) Unhealthy() string {
 	switch {
-	case !c.Available():
-		return "the database is unavailable: " + strings.TrimSpace("it waits for "+c.recovery.stuck)
-	case c.recovery.state != fullyRecovered:
-		return "the recovery is at " + c.recovery.state.String()
-	case c.data.moving > 0:
-		return fmt.Sprintf("%d shards move", c.data.moving)
+	case !j.c.Available():
+		return "the database is unavailable: " + strings.TrimSpace("it waits for "+j.c.recovery.stuck)
+	case j.c.recovery.state != fullyRecovered:
+		return "the recovery is at " + j.c.recovery.state.String()
+	case j.c.data.moving > 0:
+		return fmt.Sprintf("%d shards move", j.c.data.moving)
 	}
-	for i, sh := range c.data.shards {
-		if sh.liveCopies("", false) < c.settings.storageReplicas {
+	for i, sh := range j.c.data.shards {
+		if sh.liveCopies("", false) < j.c.settings.storageReplicas {
 			return fmt.Sprintf("shard %d has %d copies", i, sh.liveCopies("", false))
 		}
 	}
@@ -389,17 +386,17 @@ func (c *Cluster) Unhealthy() string {
 }
 
 // Mark returns a mark of what the operator has done so far, for JudgeSettled.
-func (c *Cluster) Mark() int { return c.judge.effects }
+func (j *judge) Mark() int { return j.effects }
 
 // JudgeSettled judges a database that the operator holds for settled: since the mark it has done nothing,
 // and nothing is excluded that is not there.
-func (c *Cluster) JudgeSettled(mark int) {
-	if c.judge.effects != mark {
-		c.violate(11, "%d acts on a settled database", c.judge.effects-mark)
+func (j *judge) JudgeSettled(mark int) {
+	if j.effects != mark {
+		j.violate(11, "%d acts on a settled database", j.effects-mark)
 	}
-	for _, target := range c.exclusions {
-		if !slices.ContainsFunc(c.processes, func(p *process) bool { return excludedBy(target, p.Addresses, p.Locality) }) {
-			c.violate(8, "%s is excluded, and nothing of it is there", target)
+	for _, target := range j.c.exclusions.targets {
+		if !slices.ContainsFunc(j.c.processes.list, func(p *process) bool { return excludedBy(target, p.Addresses, p.Locality) }) {
+			j.violate(8, "%s is excluded, and nothing of it is there", target)
 		}
 	}
 }

@@ -50,6 +50,7 @@ type written struct {
 
 // keySpace holds keys with their versions of the last seconds.
 type keySpace struct {
+	c      *Cluster
 	cells  map[string][]cell
 	sorted []string  // keys that are or were there
 	recent []written // for conflicts
@@ -59,8 +60,6 @@ type keySpace struct {
 	read   int64     // the newest read version; commits are newer, also at the same time
 	lost   []string  // keys that were in lost shards
 }
-
-func newKeySpace() keySpace { return keySpace{cells: map[string][]cell{}} }
 
 // shardOf returns the shard of a key; the system's own are in the first one.
 func shardOf(key string, shards int) int {
@@ -104,9 +103,8 @@ func (k *keySpace) between(r fdb.Range) []string {
 }
 
 // touch records a write of the management interface, for conflicts.
-func (c *Cluster) touch(prefix string) {
-	k := &c.keys
-	k.last = max(c.version(), k.last+1, k.read+1)
+func (k *keySpace) touch(prefix string) {
+	k.last = max(k.c.version(), k.last+1, k.read+1)
 	k.recent = append(k.recent, written{k.last, fdb.PrefixRange(prefix)})
 }
 
@@ -222,7 +220,7 @@ func (t *Transaction) Commit() error {
 			return ErrNotCommitted
 		}
 	}
-	unknown := c.take(FaultCommitUnknown)
+	unknown := c.faults.take(FaultCommitUnknown)
 	if unknown != nil && unknown.Before {
 		return ErrUnknown
 	}
@@ -242,7 +240,7 @@ func (t *Transaction) Commit() error {
 		}
 		k.recent = append(k.recent, written{version, *w.Clear})
 	}
-	c.record(version, t.writes)
+	c.backups.record(version, t.writes)
 	if unknown != nil {
 		return ErrUnknown
 	}

@@ -30,25 +30,24 @@ type logServer struct {
 }
 
 // newGeneration makes the logs that were recruited.
-func (c *Cluster) newGeneration() generation {
-	r := &c.recovery
-	g := generation{epoch: r.epoch, begin: c.version()}
+func (r *recovery) newGeneration() generation {
+	g := generation{epoch: r.epoch, begin: r.c.version()}
 	set := func(factor int, from []holder) logSet {
 		made := logSet{factor: factor}
 		for _, h := range from {
-			l := logServer{id: c.word(hexadecimal, 16), name: h.Name, address: h.Addresses[0], folder: h.folder}
+			l := logServer{id: r.c.word(hexadecimal, 16), name: h.Name, address: h.Addresses[0], folder: h.folder}
 			h.folder.logs[l.id] = g.epoch
 			made.logs = append(made.logs, l)
 		}
 		return made
 	}
-	g.primary = set(c.settings.logReplicas, r.roles.roles[logRole])
-	for _, at := range c.settings.places(c.data.replicated) {
+	g.primary = set(r.c.settings.logReplicas, r.roles.roles[logRole])
+	for _, at := range r.c.settings.places(r.c.data.replicated) {
 		if at.primary == r.roles.primary {
 			g.satellites = set(at.satelliteFactor, r.roles.satellites)
 		}
 	}
-	g.remotes = set(c.settings.logReplicas, r.roles.remotes)
+	g.remotes = set(r.c.settings.logReplicas, r.roles.remotes)
 	return g
 }
 
@@ -74,17 +73,17 @@ func (g generation) drop() {
 }
 
 // serves tells whether a process that reports has the data of a log.
-func (c *Cluster) serves(l logServer) bool {
+func (r *recovery) serves(l logServer) bool {
 	if l.folder.erased {
 		return false
 	}
-	return slices.ContainsFunc(c.processes, func(p *process) bool { return p.folder == l.folder && p.joined && c.works(p) })
+	return slices.ContainsFunc(r.c.processes.list, func(p *process) bool { return p.folder == l.folder && p.joined && r.c.processes.works(p) })
 }
 
 // missing counts the logs of a set that no process serves.
 func (s logSet) missing(c *Cluster) (count int) {
 	for _, l := range s.logs {
-		if !c.serves(l) {
+		if !c.recovery.serves(l) {
 			count++
 		}
 	}
@@ -109,7 +108,7 @@ func (g generation) unreadable(c *Cluster) string {
 		}
 	}
 	for _, l := range g.primary.logs {
-		if !c.serves(l) {
+		if !c.recovery.serves(l) {
 			return l.id
 		}
 	}
@@ -117,9 +116,9 @@ func (g generation) unreadable(c *Cluster) string {
 }
 
 // unlockable names a log of the current generation that a recovery has to wait for; empty: none.
-func (c *Cluster) unlockable() string {
-	if len(c.recovery.generations) == 0 {
+func (r *recovery) unlockable() string {
+	if len(r.generations) == 0 {
 		return ""
 	}
-	return c.recovery.generations[0].unreadable(c)
+	return r.generations[0].unreadable(r.c)
 }

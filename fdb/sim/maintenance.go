@@ -4,37 +4,38 @@ import "time"
 
 // maintenance is the zone from which no data are moved away for some time.
 type maintenance struct {
+	c     *Cluster
 	zone  string
 	until time.Duration
 }
 
-// maintained tells whether a zone is under maintenance.
-func (c *Cluster) maintained(zone string) bool {
-	return zone != "" && c.maintenance.zone == zone && c.clock.now < c.maintenance.until
+// covers tells whether a zone is under maintenance.
+func (m *maintenance) covers(zone string) bool {
+	return zone != "" && m.zone == zone && m.c.clock.now < m.until
 }
 
-// maintain puts a zone under maintenance; empty ends any.
-func (c *Cluster) maintain(zone string, d time.Duration) {
-	c.maintenance = maintenance{zone: zone, until: c.clock.now + d}
-	c.judgeEffect()
+// begin puts a zone under maintenance; empty ends any.
+func (m *maintenance) begin(zone string, d time.Duration) {
+	m.zone, m.until = zone, m.c.clock.now+d
+	m.c.judge.effect()
 	if zone == "" {
-		c.say("no zone is under maintenance")
+		m.c.say("no zone is under maintenance")
 	} else {
-		c.say("%s is under maintenance for %s", zone, d)
+		m.c.say("%s is under maintenance for %s", zone, d)
 	}
-	c.clock.after(d, func() {
-		c.lookAtStorage()
-		c.distribute()
+	m.c.clock.after(d, func() {
+		m.c.storage.observe()
+		m.c.data.distribute()
 	})
-	c.distribute()
+	m.c.data.distribute()
 }
 
-// endMaintenance ends it when a storage server in another zone fails. Source: foundationdb 7.3.69,
+// end ends it when a storage server in another zone fails. Source: foundationdb 7.3.69,
 // fdbserver/DDTeamCollection.actor.cpp, and the help of maintenance in
 // fdbcli/MaintenanceCommand.actor.cpp.
-func (c *Cluster) endMaintenance(failed *storageServer) {
-	if c.maintenance.zone != "" && c.clock.now < c.maintenance.until && failed.zone() != c.maintenance.zone {
-		c.say("maintenance of %s ends: %s failed", c.maintenance.zone, failed.Name)
-		c.maintenance = maintenance{}
+func (m *maintenance) end(failed *storageServer) {
+	if m.zone != "" && m.c.clock.now < m.until && failed.zone() != m.zone {
+		m.c.say("maintenance of %s ends: %s failed", m.zone, failed.Name)
+		m.zone, m.until = "", 0
 	}
 }

@@ -10,6 +10,13 @@ import (
 	"github.com/pawl-dev/pawl/fdb"
 )
 
+// processes are the servers and their data folders.
+type processes struct {
+	c       *Cluster
+	list    []*process // by name
+	folders map[string]*folder
+}
+
 // Server is how one fdbserver is started.
 type Server struct {
 	Name        string            // unique: the pod, and the number of the server in it
@@ -70,233 +77,233 @@ func (s Server) commandLine() string {
 }
 
 // find returns the process with a name; nil if there is none.
-func (c *Cluster) find(name string) *process {
-	at, found := slices.BinarySearchFunc(c.processes, name, func(p *process, name string) int { return cmp.Compare(p.Name, name) })
+func (ps *processes) find(name string) *process {
+	at, found := slices.BinarySearchFunc(ps.list, name, func(p *process, name string) int { return cmp.Compare(p.Name, name) })
 	if !found {
 		return nil
 	}
-	return c.processes[at]
+	return ps.list[at]
 }
 
 // Start starts a server. If one of that name runs, it is ended first.
-func (c *Cluster) Start(s Server) {
-	p := c.find(s.Name)
+func (ps *processes) Start(s Server) {
+	p := ps.find(s.Name)
 	if p == nil {
 		p = &process{}
-		at, _ := slices.BinarySearchFunc(c.processes, s.Name, func(p *process, name string) int { return cmp.Compare(p.Name, name) })
-		c.processes = slices.Insert(c.processes, at, p)
+		at, _ := slices.BinarySearchFunc(ps.list, s.Name, func(p *process, name string) int { return cmp.Compare(p.Name, name) })
+		ps.list = slices.Insert(ps.list, at, p)
 		p.Name = s.Name
 	}
-	c.end(p)
+	ps.end(p)
 	p.next = s
 	p.crashes = 0
-	c.launch(p)
-	c.check()
+	ps.launch(p)
+	ps.c.judge.check()
 }
 
 // Prepare changes how a server is started the next time: its arguments or its program.
-func (c *Cluster) Prepare(s Server) {
-	if p := c.find(s.Name); p != nil {
+func (ps *processes) Prepare(s Server) {
+	if p := ps.find(s.Name); p != nil {
 		p.next = s
 	}
 }
 
 // Stop ends a server for good, as when its pod is deleted. Its data folder stays.
-func (c *Cluster) Stop(name string) {
-	p := c.find(name)
+func (ps *processes) Stop(name string) {
+	p := ps.find(name)
 	if p == nil {
 		return
 	}
-	owner := c.judge.owner
+	owner := ps.c.judge.owner
 	if !p.running { // it has ended before, and who has killed it has caused what follows
 		owner = p.exitBy
 	}
-	c.judgeStop(p)
-	c.end(p)
-	c.say("%s is gone", name)
-	c.processes = slices.DeleteFunc(c.processes, func(other *process) bool { return other == p })
-	c.By(owner, func() { c.review("the process " + name + " is gone") })
-	c.check()
+	ps.c.judge.stop(p)
+	ps.end(p)
+	ps.c.say("%s is gone", name)
+	ps.list = slices.DeleteFunc(ps.list, func(other *process) bool { return other == p })
+	ps.c.By(owner, func() { ps.c.recovery.review("the process " + name + " is gone") })
+	ps.c.judge.check()
 }
 
 // Erase removes a data folder, as when its claim is deleted. What only it held is lost.
-func (c *Cluster) Erase(name string) {
-	f := c.folders[name]
+func (ps *processes) Erase(name string) {
+	f := ps.folders[name]
 	if f == nil {
 		return
 	}
-	c.judgeErase(f)
+	ps.c.judge.erase(f)
 	f.erased = true
-	delete(c.folders, name)
-	c.say("the data folder %s is erased", name)
-	c.loseFolder(f)
-	c.review("the data folder " + name + " is erased")
-	c.check()
+	delete(ps.folders, name)
+	ps.c.say("the data folder %s is erased", name)
+	ps.c.storage.lose(f)
+	ps.c.recovery.review("the data folder " + name + " is erased")
+	ps.c.judge.check()
 }
 
 // Crash ends a server; its launcher starts it again.
-func (c *Cluster) Crash(name string) {
-	if p := c.find(name); p != nil && p.running {
-		c.say("%s crashes", name)
-		c.restart(p)
-		c.check()
+func (ps *processes) Crash(name string) {
+	if p := ps.find(name); p != nil && p.running {
+		ps.c.say("%s crashes", name)
+		ps.restart(p)
+		ps.c.judge.check()
 	}
 }
 
 // Cut takes a server's network away, or gives it back.
-func (c *Cluster) Cut(name string, cut bool) {
-	p := c.find(name)
+func (ps *processes) Cut(name string, cut bool) {
+	p := ps.find(name)
 	if p == nil || p.cut == cut {
 		return
 	}
 	p.cut = cut
 	if p.running {
-		p.folder.away, p.folder.left = cut, c.clock.now
+		p.folder.away, p.folder.left = cut, ps.c.clock.now
 	}
-	c.say("%s: network %s", name, map[bool]string{true: "cut", false: "back"}[cut])
-	c.notice(p, p.Name+" cannot be reached")
+	ps.c.say("%s: network %s", name, map[bool]string{true: "cut", false: "back"}[cut])
+	ps.notice(p, p.Name+" cannot be reached")
 	if p.running && !p.joined && !cut {
-		c.tryJoin(p, p.incarnation, c.options.Times.Join)
+		ps.tryJoin(p, p.incarnation, ps.c.options.Times.Join)
 	}
-	c.check()
+	ps.c.judge.check()
 }
 
 // Report makes a server report problems, such as io_error; none ends that.
-func (c *Cluster) Report(name string, messages ...string) {
-	if p := c.find(name); p != nil {
+func (ps *processes) Report(name string, messages ...string) {
+	if p := ps.find(name); p != nil {
 		p.messages = messages
 	}
 }
 
 // Running tells whether a server runs, and since when.
-func (c *Cluster) Running(name string) (since time.Time, running bool) {
-	p := c.find(name)
+func (ps *processes) Running(name string) (since time.Time, running bool) {
+	p := ps.find(name)
 	if p == nil || !p.running {
 		return time.Time{}, false
 	}
-	return c.options.Start.Add(p.started), true
+	return ps.c.options.Start.Add(p.started), true
 }
 
 // Joined tells whether a server has found the cluster controller and reports to it.
-func (c *Cluster) Joined(name string) bool {
-	p := c.find(name)
-	return p != nil && p.joined && c.works(p)
+func (ps *processes) Joined(name string) bool {
+	p := ps.find(name)
+	return p != nil && p.joined && ps.works(p)
 }
 
 // ClusterFile returns the content of the cluster file in a data folder, which servers keep up to date.
-func (c *Cluster) ClusterFile(folder string) fdb.Connection {
-	if f := c.folders[folder]; f != nil {
+func (ps *processes) ClusterFile(folder string) fdb.Connection {
+	if f := ps.folders[folder]; f != nil {
 		return f.connection
 	}
 	return fdb.Connection{}
 }
 
 // restart ends a process and has its launcher start it again.
-func (c *Cluster) restart(p *process) {
-	c.end(p)
+func (ps *processes) restart(p *process) {
+	ps.end(p)
 	p.crashes++
-	if c.options.Exits != nil {
-		p.exitBy = c.judge.owner
-		c.options.Exits(p.Name)
+	if ps.c.options.Exits != nil {
+		p.exitBy = ps.c.judge.owner
+		ps.c.options.Exits(p.Name)
 		return
 	}
 	incarnation := p.incarnation
-	c.clock.after(c.options.Times.Restart, func() {
-		if !p.running && p.incarnation == incarnation && c.find(p.Name) == p {
-			c.launch(p)
+	ps.c.clock.after(ps.c.options.Times.Restart, func() {
+		if !p.running && p.incarnation == incarnation && ps.find(p.Name) == p {
+			ps.launch(p)
 		}
 	})
 }
 
 // end ends a process; the cluster controller misses it soon.
-func (c *Cluster) end(p *process) {
+func (ps *processes) end(p *process) {
 	if !p.running {
 		return
 	}
 	p.running = false
 	p.messages = nil
-	p.folder.away, p.folder.left = true, c.clock.now
-	c.notice(p, p.Name+" has ended")
+	p.folder.away, p.folder.left = true, ps.c.clock.now
+	ps.notice(p, p.Name+" has ended")
 }
 
 // notice has the cluster controller see a change of a process after some time.
-func (c *Cluster) notice(p *process, cause string) {
-	c.coordinate()
-	owner := c.judge.owner
-	c.clock.after(c.around(c.options.Times.Detect), func() {
-		c.By(owner, func() {
-			if p.joined && !c.works(p) {
+func (ps *processes) notice(p *process, cause string) {
+	ps.c.coordination.observe()
+	owner := ps.c.judge.owner
+	ps.c.clock.after(ps.c.around(ps.c.options.Times.Detect), func() {
+		ps.c.By(owner, func() {
+			if p.joined && !ps.works(p) {
 				p.joined = false
 				if p.running {
-					c.tryJoin(p, p.incarnation, c.options.Times.Join)
+					ps.tryJoin(p, p.incarnation, ps.c.options.Times.Join)
 				}
 			}
-			c.review(cause)
+			ps.c.recovery.review(cause)
 		})
 	})
 }
 
 // launch starts the program of a process; it joins after some time.
-func (c *Cluster) launch(p *process) {
+func (ps *processes) launch(p *process) {
 	p.Server = p.next
 	p.incarnation++
 	p.running, p.joined = true, false
-	p.started = c.clock.now
+	p.started = ps.c.clock.now
 	p.messages = nil
-	p.folder = c.openFolder(p)
+	p.folder = ps.openFolder(p)
 	p.id = p.folder.processID
-	c.say("%s starts: %s %s at %s", p.Name, p.Class, p.Version, p.Addresses[0])
-	c.coordinate()
-	c.tryJoin(p, p.incarnation, c.options.Times.Join)
+	ps.c.say("%s starts: %s %s at %s", p.Name, p.Class, p.Version, p.Addresses[0])
+	ps.c.coordination.observe()
+	ps.tryJoin(p, p.incarnation, ps.c.options.Times.Join)
 }
 
 // openFolder returns the data folder of a process, a new one if there is none.
-func (c *Cluster) openFolder(p *process) *folder {
-	f := c.folders[p.Folder]
+func (ps *processes) openFolder(p *process) *folder {
+	f := ps.folders[p.Folder]
 	if f == nil {
-		f = &folder{name: p.Folder, processID: c.word(hexadecimal, 32), logs: map[string]int{}}
-		c.folders[p.Folder] = f
+		f = &folder{name: p.Folder, processID: ps.c.word(hexadecimal, 32), logs: map[string]int{}}
+		ps.folders[p.Folder] = f
 	}
 	f.away = p.cut
 	if len(f.connection.Coordinators) == 0 || p.Fresh && len(p.Connection.Coordinators) > 0 {
 		f.connection = p.Connection
 	}
-	if len(c.coordination.connection.Coordinators) == 0 {
-		c.coordination.connection = f.connection
+	if len(ps.c.coordination.connection.Coordinators) == 0 {
+		ps.c.coordination.connection = f.connection
 	}
 	return f
 }
 
 // tryJoin has a process look for the cluster controller until it finds it or ends.
-func (c *Cluster) tryJoin(p *process, incarnation int, wait time.Duration) {
-	owner := c.judge.owner
-	c.clock.after(c.around(wait), func() {
+func (ps *processes) tryJoin(p *process, incarnation int, wait time.Duration) {
+	owner := ps.c.judge.owner
+	ps.c.clock.after(ps.c.around(wait), func() {
 		if !p.running || p.incarnation != incarnation || p.joined {
 			return
 		}
-		c.By(owner, func() {
-			if !c.finds(p) {
-				c.tryJoin(p, incarnation, min(2*wait, 10*time.Second))
+		ps.c.By(owner, func() {
+			if !ps.c.coordination.finds(p) {
+				ps.tryJoin(p, incarnation, min(2*wait, 10*time.Second))
 				return
 			}
 			p.joined = true
-			p.folder.connection = c.coordination.connection
-			c.returned(p)
-			c.review(p.Name + " has joined")
+			p.folder.connection = ps.c.coordination.connection
+			ps.c.storage.returned(p)
+			ps.c.recovery.review(p.Name + " has joined")
 		})
 	})
 }
 
 // works tells whether a process runs, can be reached and speaks the protocol of the coordinators.
-func (c *Cluster) works(p *process) bool {
-	return p.running && !p.cut && p.Version.ProtocolCompatible(c.coordination.protocol) && c.coordination.quorum
+func (ps *processes) works(p *process) bool {
+	return p.running && !p.cut && p.Version.ProtocolCompatible(ps.c.coordination.protocol) && ps.c.coordination.quorum
 }
 
 // workers returns the processes that the cluster controller knows, by name.
-func (c *Cluster) workers() []*process {
+func (ps *processes) workers() []*process {
 	var found []*process
-	for _, p := range c.processes {
-		if p.joined && c.works(p) {
+	for _, p := range ps.list {
+		if p.joined && ps.works(p) {
 			found = append(found, p)
 		}
 	}
@@ -310,16 +317,66 @@ func (s Server) datacenter() string { return s.Locality[fdb.DatacenterLocality] 
 func (s Server) hall() string       { return s.Locality[fdb.DataHallLocality] }
 
 // listens tells whether a server listens on an address, given as an IP or a name that leads to it.
-func (c *Cluster) listens(s Server, a fdb.Address) bool {
+func (ps *processes) listens(s Server, a fdb.Address) bool {
 	return slices.ContainsFunc(s.Addresses, func(own fdb.Address) bool {
-		return own.Port == a.Port && own.TLS == a.TLS && (own.Host == a.Host || c.named(s, a.Host))
+		return own.Port == a.Port && own.TLS == a.TLS && (own.Host == a.Host || ps.named(s, a.Host))
 	})
 }
 
 // named tells whether a name leads to a server.
-func (c *Cluster) named(s Server, name string) bool {
-	if c.options.Resolves != nil {
-		return c.options.Resolves(s.Name, name)
+func (ps *processes) named(s Server, name string) bool {
+	if ps.c.options.Resolves != nil {
+		return ps.c.options.Resolves(s.Name, name)
 	}
 	return s.Locality[fdb.DNSNameLocality] == name && name != ""
+}
+
+// kill ends the processes at these addresses; their launchers start them again. It returns an address
+// that is not known; empty: none.
+func (ps *processes) kill(addresses []string) (unknown string) {
+	var found []*process
+	for _, text := range addresses {
+		at := slices.IndexFunc(ps.list, func(p *process) bool {
+			return p.joined && ps.works(p) && slices.ContainsFunc(p.Addresses, func(a fdb.Address) bool { return a.WithoutFlags() == text })
+		})
+		if at < 0 {
+			return text
+		}
+		found = append(found, ps.list[at])
+	}
+	ps.c.say("kill: %s", strings.Join(addresses, " "))
+	ps.c.judge.effect()
+	for _, p := range found {
+		if p.running {
+			ps.restart(p)
+		}
+	}
+	return ""
+}
+
+// unreachable returns the processes that have joined and are missed by the cluster controller.
+func (ps *processes) unreachable() []*process {
+	var found []*process
+	for _, p := range ps.list {
+		if p.joined && p.running && p.cut {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// uptime is how long a process runs, in seconds.
+func (ps *processes) uptime(p *process) float64 {
+	return (ps.c.clock.now - p.started).Round(time.Millisecond).Seconds()
+}
+
+// at returns the process that listens on an address and can be reached; nil if there is none. A DNS
+// name leads to the process of that name, whatever its address is.
+func (ps *processes) at(a fdb.Address) *process {
+	for _, p := range ps.list {
+		if p.running && !p.cut && ps.listens(p.Server, a) {
+			return p
+		}
+	}
+	return nil
 }

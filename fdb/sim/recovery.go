@@ -52,6 +52,7 @@ func (s recoveryState) String() string { return recoveryNames[s][0] }
 
 // recovery is the state of the transaction system.
 type recovery struct {
+	c           *Cluster
 	state       recoveryState
 	serial      int // of the recovery that runs: events of an older one are void
 	stuck       string
@@ -64,47 +65,46 @@ type recovery struct {
 	count       int
 	better      bool // a look for better processes is due
 	draining    bool // a look for drained logs is due
+	reviewing   bool
 }
 
-// recover starts a recovery, or starts the one that runs anew.
-func (c *Cluster) recover(cause string) {
-	r := &c.recovery
-	if c.coordination.database == "" {
+// start starts a recovery, or starts the one that runs anew.
+func (r *recovery) start(cause string) {
+	if r.c.coordination.database == "" {
 		return
 	}
 	if r.state >= acceptingCommits || r.state == neverCreated {
-		r.begun = c.clock.now
-		c.say("recovery: %s", cause)
-		c.judgeRecovery(cause)
+		r.begun = r.c.clock.now
+		r.c.say("recovery: %s", cause)
+		r.c.judge.recovery(cause)
 	}
 	r.serial++
 	r.stuck = ""
 	r.state = readingCoordinatedState
-	c.clearRoles()
-	c.stepLater()
+	r.clearRoles()
+	r.stepLater()
 }
 
 // stepLater has the recovery go on after a part of its time.
-func (c *Cluster) stepLater() {
-	serial, owner := c.recovery.serial, c.judge.owner
-	c.clock.after(c.around(c.options.Times.Recovery)/7, func() {
-		if c.recovery.serial == serial {
-			c.By(owner, c.step)
+func (r *recovery) stepLater() {
+	serial, owner := r.serial, r.c.judge.owner
+	r.c.clock.after(r.c.around(r.c.options.Times.Recovery)/7, func() {
+		if r.serial == serial {
+			r.c.By(owner, r.step)
 		}
 	})
 }
 
 // step takes a recovery from one state to the next, or finds what it waits for.
-func (c *Cluster) step() {
-	r := &c.recovery
+func (r *recovery) step() {
 	r.stuck = ""
 	wait := func(format string) { r.stuck = format }
 	switch r.state {
 	case readingCoordinatedState:
 		switch {
-		case c.coordination.controller == nil:
+		case r.c.coordination.controller == nil:
 			wait("a cluster controller")
-		case c.stateLost():
+		case r.c.coordination.lost():
 			wait("the coordinated state, which is lost")
 		default:
 			r.state = lockingCoordinatedState
@@ -112,7 +112,7 @@ func (c *Cluster) step() {
 	case lockingCoordinatedState:
 		r.state = lockingOldServers
 	case lockingOldServers:
-		if missing := c.unlockable(); missing != "" {
+		if missing := r.unlockable(); missing != "" {
 			wait("logs " + missing)
 		} else {
 			r.state = readingSystemState
@@ -120,91 +120,88 @@ func (c *Cluster) step() {
 	case readingSystemState:
 		r.state = recruitingServers
 	case recruitingServers:
-		roles, missing := c.recruit(c.workers())
+		roles, missing := r.recruit(r.c.processes.workers())
 		if missing != "" {
 			wait("processes for " + missing)
 			break
 		}
 		r.roles = roles
-		c.giveRoles()
+		r.giveRoles()
 		r.state = initializingServers
 	case initializingServers:
 		r.state = recoveryTransaction
 	case recoveryTransaction:
 		r.state = writingCoordinatedState
 	case writingCoordinatedState:
-		c.accept()
+		r.accept()
 	case acceptingCommits:
 		r.state = allLogsRecruited
-		c.drainLater()
-		if c.take(FaultSecondRecovery) != nil {
-			c.By("", func() { c.recover("a second one") })
+		r.drainLater()
+		if r.c.faults.take(FaultSecondRecovery) != nil {
+			r.c.By("", func() { r.start("a second one") })
 		}
 		return
 	default:
 		return
 	}
 	if r.stuck == "" {
-		c.stepLater()
+		r.stepLater()
 	}
 }
 
 // accept ends the unavailability: a new generation of logs takes commits.
-func (c *Cluster) accept() {
-	r := &c.recovery
+func (r *recovery) accept() {
 	r.state = acceptingCommits
 	r.epoch += 2
 	r.count++
-	r.recovered = c.clock.now
-	r.gap = c.clock.now - r.begun
-	c.writeState()
+	r.recovered = r.c.clock.now
+	r.gap = r.c.clock.now - r.begun
+	r.c.coordination.write()
 	if len(r.generations) > 0 {
-		r.generations[0].end = c.version()
+		r.generations[0].end = r.c.version()
 	}
-	r.generations = slices.Insert(r.generations, 0, c.newGeneration())
-	c.say("recovered after %s: generation %d, %d active, logs %s", r.gap.Round(100*time.Millisecond), r.epoch, len(r.generations), strings.Join(r.generations[0].names(), " "))
-	c.keys.recovered(c.version())
-	c.recruitStorage()
-	c.distribute()
+	r.generations = slices.Insert(r.generations, 0, r.newGeneration())
+	r.c.say("recovered after %s: generation %d, %d active, logs %s", r.gap.Round(100*time.Millisecond), r.epoch, len(r.generations), strings.Join(r.generations[0].names(), " "))
+	r.c.keys.recovered(r.c.version())
+	r.c.storage.recruit()
+	r.c.data.distribute()
 }
 
 // version is the version of the database: a million a second.
 func (c *Cluster) version() int64 { return 1_000_000 + int64(c.clock.now/time.Microsecond) }
 
 // drainLater looks after some time whether storage servers have taken everything out of old logs.
-func (c *Cluster) drainLater() {
-	r := &c.recovery
+func (r *recovery) drainLater() {
 	if r.draining {
 		return
 	}
 	r.draining = true
-	wait := c.options.Times.Drain
+	wait := r.c.options.Times.Drain
 	if len(r.generations) == 1 {
-		wait = c.options.Times.Better
+		wait = r.c.options.Times.Better
 	}
-	c.clock.after(c.around(wait), func() {
+	r.c.clock.after(r.c.around(wait), func() {
 		r.draining = false
-		c.drain()
+		r.drain()
 	})
 }
 
 // drain drops the old generations of logs, once no storage server needs them and they can be read.
-func (c *Cluster) drain() {
-	r := &c.recovery
+func (r *recovery) drain() {
 	if r.state != allLogsRecruited && r.state != storageRecovered {
 		return
 	}
-	if len(r.generations) > 1 && c.clock.now-r.recovered < c.options.Times.Drain {
-		c.drainLater()
+	if len(r.generations) > 1 && r.c.clock.now-r.recovered < r.c.options.Times.Drain {
+		r.drainLater()
 		return
 	}
-	for _, s := range c.servers {
+	for _, s := range r.c.storage.servers {
 		if !s.live && s.shards > 0 {
 			return // looked at again when it is back or empty
 		}
 	}
 	for _, g := range r.generations[1:] {
-		if g.unreadable(c) != "" {
+		if g.unreadable(r.c) != "" {
 			return
 		}
 	}
@@ -213,78 +210,77 @@ func (c *Cluster) drain() {
 	}
 	r.generations = r.generations[:1]
 	r.state = fullyRecovered
-	c.say("fully recovered")
-	c.review("old logs are empty")
+	r.c.say("fully recovered")
+	r.review("old logs are empty")
 }
 
 // giveRoles shows the roles at their processes.
-func (c *Cluster) giveRoles() {
-	c.clearRoles()
-	c.recovery.roles.all(func(name role, h holder) { h.process.roles = append(h.process.roles, string(name)) })
+func (r *recovery) giveRoles() {
+	r.clearRoles()
+	r.roles.all(func(name role, h holder) { h.process.roles = append(h.process.roles, string(name)) })
 	for _, name := range []role{distributor, ratekeeper} {
-		for _, h := range c.recovery.roles.roles[name] {
+		for _, h := range r.roles.roles[name] {
 			h.process.roles = append(h.process.roles, string(name))
 		}
 	}
 }
 
-func (c *Cluster) clearRoles() {
-	for _, p := range c.processes {
+func (r *recovery) clearRoles() {
+	for _, p := range r.c.processes.list {
 		p.roles = nil
 	}
 }
 
 // review looks at everything after a change: who leads, who is missing, what can be done better.
-func (c *Cluster) review(cause string) {
-	if c.reviewing {
+func (r *recovery) review(cause string) {
+	if r.reviewing {
 		return
 	}
-	c.reviewing = true
-	defer func() { c.reviewing = false }()
-	c.coordinate()
-	workers := c.workers()
-	led := c.coordination.controller != nil
-	elected := c.elect(workers)
-	c.lookAtStorage()
-	r := &c.recovery
+	r.reviewing = true
+	defer func() { r.reviewing = false }()
+	r.c.coordination.observe()
+	workers := r.c.processes.workers()
+	led := r.c.coordination.controller != nil
+	elected := r.c.coordination.elect(workers)
+	r.c.storage.observe()
 	switch {
-	case c.coordination.database == "":
+	case r.c.coordination.database == "":
 		if elected {
-			c.coordination.controller = nil
-			c.elect(workers)
+			r.c.coordination.controller = nil
+			r.c.coordination.elect(workers)
 		}
 		return
 	case !elected || !led:
 		if r.state >= acceptingCommits || r.stuck == "" || elected {
-			c.recover(cause)
+			r.start(cause)
 		}
 		return
 	case r.stuck != "":
 		r.stuck = ""
-		c.stepLater()
+		r.stepLater()
 		return
 	}
 	if r.state > recruitingServers {
-		if lost := c.lostRole(); lost != "" {
-			c.recover(lost)
+		if lost := r.lostRole(); lost != "" {
+			r.start(lost)
 			return
 		}
 	}
 	if r.state >= acceptingCommits {
-		c.replaceSingletons(workers)
-		c.recruitStorage()
-		c.lookForBetter()
+		r.replaceSingletons(workers)
+		r.c.storage.recruit()
+		r.lookForBetter()
 		if len(r.generations) > 1 {
-			c.drainLater()
+			r.drainLater()
 		}
-		c.distribute()
+		r.c.data.distribute()
 	}
 }
 
 // lostRole returns which role of the transaction system is lost; empty: none.
-func (c *Cluster) lostRole() (lost string) {
-	c.recovery.roles.all(func(name role, h holder) {
-		if lost == "" && !c.holds(h) {
+func (r *recovery) lostRole() (lost string) {
+	r.roles.all(func(name role, h holder) {
+		if lost == "" && !r.holds(h) {
 			lost = "lost the " + string(name) + " on " + h.Name
 		}
 	})
@@ -292,71 +288,70 @@ func (c *Cluster) lostRole() (lost string) {
 }
 
 // replaceSingletons gives the roles that need no recovery to other processes.
-func (c *Cluster) replaceSingletons(workers []*process) {
-	roles := c.recovery.roles.roles
+func (r *recovery) replaceSingletons(workers []*process) {
+	roles := r.roles.roles
 	for _, name := range []role{distributor, ratekeeper} {
-		if len(roles[name]) == 1 && c.holds(roles[name][0]) && !c.excluded(roles[name][0].Addresses, roles[name][0].Locality) {
+		if len(roles[name]) == 1 && r.holds(roles[name][0]) && !r.c.exclusions.contain(roles[name][0].Addresses, roles[name][0].Locality) {
 			continue
 		}
-		free := slices.DeleteFunc(slices.Clone(workers), func(p *process) bool { return c.excluded(p.Addresses, p.Locality) })
+		free := slices.DeleteFunc(slices.Clone(workers), func(p *process) bool { return r.c.exclusions.contain(p.Addresses, p.Locality) })
 		if chosen := pick(free, name, 1, map[*process]int{}); len(chosen) == 1 {
 			roles[name] = chosen
-			c.giveRoles()
+			r.giveRoles()
 		}
 	}
 }
 
 // lookForBetter starts a recovery after some time if the roles can be given to better processes then,
 // or if a process that is excluded has one.
-func (c *Cluster) lookForBetter() {
-	r := &c.recovery
+func (r *recovery) lookForBetter() {
 	if r.better {
 		return
 	}
 	r.better = true
-	owner := c.judge.owner
-	c.clock.after(c.options.Times.Better, func() {
+	owner := r.c.judge.owner
+	r.c.clock.after(r.c.options.Times.Better, func() {
 		r.better = false
 		if r.state != allLogsRecruited && r.state != fullyRecovered {
 			return
 		}
-		c.By(owner, func() {
-			if cause := c.worthRecovering(); cause != "" {
-				c.recover(cause)
+		r.c.By(owner, func() {
+			if cause := r.worthRecovering(); cause != "" {
+				r.start(cause)
 			}
 		})
 	})
 }
 
-func (c *Cluster) worthRecovering() (cause string) {
-	next, missing := c.recruit(c.workers())
+func (r *recovery) worthRecovering() (cause string) {
+	next, missing := r.recruit(r.c.processes.workers())
 	if missing != "" {
 		return ""
 	}
-	c.recovery.roles.all(func(name role, h holder) {
-		if cause == "" && c.excluded(h.Addresses, h.Locality) {
+	r.roles.all(func(name role, h holder) {
+		if cause == "" && r.c.exclusions.contain(h.Addresses, h.Locality) {
 			cause = "the " + string(name) + " on " + h.Name + " is excluded"
 		}
 	})
-	if k := &c.coordination; cause == "" && k.controller != nil {
-		rank := c.rank(clusterController, k.controller)
-		if slices.ContainsFunc(c.workers(), func(p *process) bool { return c.rank(clusterController, p) < rank }) {
+	if k := &r.c.coordination; cause == "" && k.controller != nil {
+		rank := r.c.coordination.rank(clusterController, k.controller)
+		if slices.ContainsFunc(r.c.processes.workers(), func(p *process) bool { return r.c.coordination.rank(clusterController, p) < rank }) {
 			k.controller = nil
-			c.elect(c.workers())
+			r.c.coordination.elect(r.c.processes.workers())
 			return "a better cluster controller"
 		}
 	}
-	if cause == "" && next.better(c.recovery.roles) {
+	if cause == "" && next.better(r.roles) {
 		cause = "better processes for the roles"
 	}
 	return cause
 }
 
 // FullyRecovered tells whether no old logs are in use.
-func (c *Cluster) FullyRecovered() bool { return c.recovery.state == fullyRecovered }
+func (r *recovery) FullyRecovered() bool { return r.state == fullyRecovered }
 
 // Recoveries returns how many recoveries have ended with commits being accepted.
-func (c *Cluster) Recoveries() int { return c.recovery.count }
+func (r *recovery) Recoveries() int { return r.count }
 
 // Protocol returns the version whose protocol the coordinators speak, or spoke last.
 func (c *Cluster) Protocol() fdb.Version { return c.coordination.protocol }

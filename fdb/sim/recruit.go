@@ -12,8 +12,8 @@ type holder struct {
 }
 
 // works tells whether the process still has the role.
-func (c *Cluster) holds(h holder) bool {
-	return h.incarnation == h.since && h.joined && c.works(h.process)
+func (r *recovery) holds(h holder) bool {
+	return h.incarnation == h.since && h.joined && r.c.processes.works(h.process)
 }
 
 // recruitment is who has which role of the transaction system.
@@ -46,13 +46,13 @@ func (r recruitment) all(f func(role, holder)) {
 
 // recruit chooses processes for the roles. missing says what there are too few processes for; empty:
 // nothing.
-func (c *Cluster) recruit(workers []*process) (r recruitment, missing string) {
-	for _, at := range c.settings.places(c.data.replicated) {
-		if r, missing = c.recruitIn(workers, at); missing == "" {
-			return r, ""
+func (r *recovery) recruit(workers []*process) (got recruitment, missing string) {
+	for _, at := range r.c.settings.places(r.c.data.replicated) {
+		if got, missing = r.recruitIn(workers, at); missing == "" {
+			return got, ""
 		}
 	}
-	return r, cmp.Or(missing, "no region can be the primary")
+	return got, cmp.Or(missing, "no region can be the primary")
 }
 
 // place is one way to spread roles over data centers.
@@ -63,34 +63,34 @@ type place struct {
 	satelliteFactor int
 }
 
-func (c *Cluster) recruitIn(workers []*process, at place) (recruitment, string) {
-	s := &c.settings
-	r := recruitment{primary: at.primary, remote: at.remote, roles: map[role][]holder{}}
+func (r *recovery) recruitIn(workers []*process, at place) (recruitment, string) {
+	s := &r.c.settings
+	got := recruitment{primary: at.primary, remote: at.remote, roles: map[role][]holder{}}
 	used := map[*process]int{}
 	in := func(datacenters ...string) []*process {
 		var found []*process
 		for _, p := range workers {
-			if (len(datacenters) == 1 && datacenters[0] == "" || slices.Contains(datacenters, p.datacenter())) && !c.excluded(p.Addresses, p.Locality) {
+			if (len(datacenters) == 1 && datacenters[0] == "" || slices.Contains(datacenters, p.datacenter())) && !r.c.exclusions.contain(p.Addresses, p.Locality) {
 				found = append(found, p)
 			}
 		}
 		return found
 	}
 	local := in(at.primary)
-	if r.roles[logRole] = spread(local, s.wantedLogs(), s.logReplicas, s.logHalls()); r.roles[logRole] == nil {
-		return r, "logs"
+	if got.roles[logRole] = spread(local, s.wantedLogs(), s.logReplicas, s.logHalls()); got.roles[logRole] == nil {
+		return got, "logs"
 	}
 	if at.satelliteFactor > 0 {
-		if r.satellites = spread(in(at.satellites...), cmp.Or(at.satelliteLogs, s.wantedLogs()), at.satelliteFactor, 0); r.satellites == nil {
-			return r, "satellite logs"
+		if got.satellites = spread(in(at.satellites...), cmp.Or(at.satelliteLogs, s.wantedLogs()), at.satelliteFactor, 0); got.satellites == nil {
+			return got, "satellite logs"
 		}
 	}
 	if at.remote != "" {
 		far := in(at.remote)
-		r.remotes = spread(far, s.wantedRemoteLogs(), s.logReplicas, s.logHalls())
-		r.roles[routerRole] = pick(far, routerRole, s.wantedRouters(), used)
-		if r.remotes == nil {
-			r.remotes, r.roles[routerRole] = nil, nil // the primary goes on alone
+		got.remotes = spread(far, s.wantedRemoteLogs(), s.logReplicas, s.logHalls())
+		got.roles[routerRole] = pick(far, routerRole, s.wantedRouters(), used)
+		if got.remotes == nil {
+			got.remotes, got.roles[routerRole] = nil, nil // the primary goes on alone
 		}
 	}
 	for _, want := range []struct {
@@ -99,11 +99,11 @@ func (c *Cluster) recruitIn(workers []*process, at place) (recruitment, string) 
 	}{
 		{master, 1}, {distributor, 1}, {ratekeeper, 1}, {commitProxy, s.wantedCommitProxies()}, {grvProxy, s.wantedGRVProxies()}, {resolver, s.wantedResolvers()},
 	} {
-		if r.roles[want.role] = pick(local, want.role, want.count, used); len(r.roles[want.role]) == 0 {
-			return r, string(want.role)
+		if got.roles[want.role] = pick(local, want.role, want.count, used); len(got.roles[want.role]) == 0 {
+			return got, string(want.role)
 		}
 	}
-	return r, ""
+	return got, ""
 }
 
 // pick chooses processes for a stateless role: the fittest, and of these the ones with the fewest roles.

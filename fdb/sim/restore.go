@@ -9,6 +9,12 @@ import (
 	"github.com/pawl-dev/pawl/fdb"
 )
 
+// restores are the restores into a database.
+type restores struct {
+	c    *Cluster
+	tags []*restore
+}
+
 // restore is what a tag stands for: its last restore. It locks the database from its beginning to its
 // end.
 type restore struct {
@@ -22,104 +28,104 @@ type restore struct {
 	serial        int
 }
 
-// restoring returns the restore of a tag; nil if there never was one.
-func (c *Cluster) restoring(tag string) *restore {
-	at := slices.IndexFunc(c.backups.restores, func(r *restore) bool { return r.tag == tag })
+// tagged returns the restore of a tag; nil if there never was one.
+func (rs *restores) tagged(tag string) *restore {
+	at := slices.IndexFunc(rs.tags, func(r *restore) bool { return r.tag == tag })
 	if at < 0 {
 		return nil
 	}
-	return c.backups.restores[at]
+	return rs.tags[at]
 }
 
-// startRestore submits a restore, or returns why it cannot be. Source: foundationdb 7.3.69,
+// start submits a restore, or returns why it cannot be. Source: foundationdb 7.3.69,
 // fdbclient/FileBackupAgent.actor.cpp, submitRestore, in its order.
-func (c *Cluster) startRestore(r restore, from *container) (refused string) {
-	if old := c.restoring(r.tag); old != nil && old.state.Running() {
+func (rs *restores) start(r restore, from *container) (refused string) {
+	if old := rs.tagged(r.tag); old != nil && old.state.Running() {
 		return "Restore duplicate request"
 	}
 	for _, wanted := range r.ranges {
-		for _, key := range c.keys.between(wanted) {
-			if _, present := c.keys.at(key, 1<<62); present {
+		for _, key := range rs.c.keys.between(wanted) {
+			if _, present := rs.c.keys.at(key, 1<<62); present {
 				return "Attempted to restore into a non-empty destination database"
 			}
 		}
 	}
-	if c.keys.locked != "" {
+	if rs.c.keys.locked != "" {
 		return ErrLocked.Text
 	}
-	c.judgeEffect()
-	r.uid, r.state = c.word(hexadecimal, 32), fdb.RestoreQueued
+	rs.c.judge.effect()
+	r.uid, r.state = rs.c.word(hexadecimal, 32), fdb.RestoreQueued
 	for _, kv := range from.contents(r.version) {
 		if slices.ContainsFunc(r.ranges, func(wanted fdb.Range) bool { return wanted.Contains(kv.Key) }) {
 			r.keys = append(r.keys, kv)
 		}
 	}
-	c.backups.restores = slices.DeleteFunc(c.backups.restores, func(old *restore) bool { return old.tag == r.tag })
-	c.backups.restores = append(c.backups.restores, &r)
-	slices.SortFunc(c.backups.restores, func(x, y *restore) int { return strings.Compare(x.tag, y.tag) })
-	c.keys.locked = r.uid
-	c.say("restore %s to version %d, %d keys", r.tag, r.version, len(r.keys))
-	c.restoreLater(&r, agentReaction)
+	rs.tags = slices.DeleteFunc(rs.tags, func(old *restore) bool { return old.tag == r.tag })
+	rs.tags = append(rs.tags, &r)
+	slices.SortFunc(rs.tags, func(x, y *restore) int { return strings.Compare(x.tag, y.tag) })
+	rs.c.keys.locked = r.uid
+	rs.c.say("restore %s to version %d, %d keys", r.tag, r.version, len(r.keys))
+	rs.later(&r, agentReaction)
 	return ""
 }
 
-// restoreLater has a restore take its next step, once agents work.
-func (c *Cluster) restoreLater(r *restore, wait time.Duration) {
+// later has a restore take its next step, once agents work.
+func (rs *restores) later(r *restore, wait time.Duration) {
 	r.serial++
 	serial := r.serial
-	c.clock.after(wait, func() {
+	rs.c.clock.after(wait, func() {
 		switch {
 		case r.serial != serial:
-		case !c.agentsWork() || !c.Available():
+		case !rs.c.backups.work() || !rs.c.Available():
 			r.waits = true
-			c.clock.after(time.Minute, c.goOn)
+			rs.c.clock.after(time.Minute, rs.c.backups.goOn)
 		default:
-			c.stepRestore(r)
+			rs.step(r)
 		}
 	})
 }
 
-func (c *Cluster) stepRestore(r *restore) {
+func (rs *restores) step(r *restore) {
 	switch r.state {
 	case fdb.RestoreQueued:
 		r.state = fdb.RestoreStarting
-		c.restoreLater(r, agentReaction)
+		rs.later(r, agentReaction)
 	case fdb.RestoreStarting:
 		r.state = fdb.RestoreRunning
-		c.writeRestored(r, len(r.keys)/2)
-		c.restoreLater(r, c.around(c.options.Times.Restore))
+		rs.write(r, len(r.keys)/2)
+		rs.later(r, rs.c.around(rs.c.options.Times.Restore))
 	case fdb.RestoreRunning:
-		c.writeRestored(r, len(r.keys))
+		rs.write(r, len(r.keys))
 		r.state = fdb.RestoreCompleted
-		c.unlock(r)
-		c.say("restore %s is complete", r.tag)
+		rs.unlock(r)
+		rs.c.say("restore %s is complete", r.tag)
 	}
 }
 
-// writeRestored writes keys up to a number.
-func (c *Cluster) writeRestored(r *restore, count int) {
-	version := max(c.version(), c.keys.last+1, c.keys.read+1)
-	c.keys.last = version
+// write writes keys up to a number.
+func (rs *restores) write(r *restore, count int) {
+	version := max(rs.c.version(), rs.c.keys.last+1, rs.c.keys.read+1)
+	rs.c.keys.last = version
 	for ; r.written < count; r.written++ {
 		kv := r.keys[r.written]
-		c.keys.put(kv.Key, cell{version, kv.Value, true})
-		c.keys.recent = append(c.keys.recent, written{version, fdb.SingleKey(kv.Key)})
+		rs.c.keys.put(kv.Key, cell{version, kv.Value, true})
+		rs.c.keys.recent = append(rs.c.keys.recent, written{version, fdb.SingleKey(kv.Key)})
 	}
 }
 
-func (c *Cluster) unlock(r *restore) {
-	if c.keys.locked == r.uid {
-		c.keys.locked = ""
+func (rs *restores) unlock(r *restore) {
+	if rs.c.keys.locked == r.uid {
+		rs.c.keys.locked = ""
 	}
 }
 
-// abortRestore ends a restore and unlocks the database; what was written stays.
-func (c *Cluster) abortRestore(r *restore) {
-	c.judgeEffect()
+// abort ends a restore and unlocks the database; what was written stays.
+func (rs *restores) abort(r *restore) {
+	rs.c.judge.effect()
 	r.state = fdb.RestoreAborted
 	r.serial++
-	c.unlock(r)
-	c.say("restore %s is aborted", r.tag)
+	rs.unlock(r)
+	rs.c.say("restore %s is aborted", r.tag)
 }
 
 // restoreText is the text of a state. Source: foundationdb 7.3.69, fdbclient/FileBackupAgent.actor.cpp,

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"slices"
-	"time"
 
 	"github.com/pawl-dev/pawl/fdb"
 )
@@ -11,11 +10,11 @@ import (
 // members are those of fdbclient/Schemas.cpp at 7.1.67, 7.3.69 and 7.4.6; which of them are there when,
 // and their values, follow fdbserver/Status.actor.cpp and fdbclient/StatusClient.actor.cpp at 7.3.69.
 func (c *Cluster) Status(from fdb.Connection, v fdb.Version) []byte {
-	if f := c.active(FaultStatusStale); f != nil && f.document != nil {
+	if f := c.faults.active(FaultStatusStale); f != nil && f.document != nil {
 		return f.document
 	}
-	d := &document{bytes: make([]byte, 0, 3500*(len(c.processes)+2))}
-	if c.active(FaultStatusPartial) != nil {
+	d := &document{bytes: make([]byte, 0, 3500*(len(c.processes.list)+2))}
+	if c.faults.active(FaultStatusPartial) != nil {
 		d.drop = func(string) bool { return c.random.IntN(100) < 2 }
 	}
 	view := c.clientView(from, v)
@@ -42,18 +41,18 @@ type clientView struct {
 }
 
 func (c *Cluster) clientView(from fdb.Connection, v fdb.Version) clientView {
-	c.coordinate()
+	c.coordination.observe()
 	view := clientView{from: from}
 	count := 0
 	for _, a := range from.Coordinators {
-		p := c.at(a)
-		reached := p != nil && !c.partitioned(a) && p.Version.ProtocolCompatible(v)
+		p := c.processes.at(a)
+		reached := p != nil && !c.faults.partitioned(a) && p.Version.ProtocolCompatible(v)
 		view.reachable = append(view.reachable, reached)
 		if reached {
 			count++
 		}
 	}
-	view.quorum = count > len(from.Coordinators)/2 && c.leads(from)
+	view.quorum = count > len(from.Coordinators)/2 && c.coordination.leads(from)
 	view.cluster = view.quorum && c.coordination.quorum && c.coordination.controller != nil && v.ProtocolCompatible(c.coordination.protocol)
 	return view
 }
@@ -68,7 +67,7 @@ func (c *Cluster) writeClient(d *document, view clientView) {
 			for i, a := range view.from.Coordinators {
 				d.object("", func() {
 					d.text("address", a.String())
-					if p := c.at(a); p != nil && !c.partitioned(a) {
+					if p := c.processes.at(a); p != nil && !c.faults.partitioned(a) {
 						d.text("protocol", protocolText(p.Version, 16))
 					}
 					d.truth("reachable", view.reachable[i])
@@ -98,21 +97,10 @@ func (c *Cluster) writeClient(d *document, view clientView) {
 
 // healthy tells whether nothing is to be said about the database.
 func (c *Cluster) healthy() bool {
-	if slices.ContainsFunc(c.workers(), func(p *process) bool { return len(p.messages) > 0 }) || len(c.unreachable()) > 0 {
+	if slices.ContainsFunc(c.processes.workers(), func(p *process) bool { return len(p.messages) > 0 }) || len(c.processes.unreachable()) > 0 {
 		return false
 	}
-	return !slices.ContainsFunc(c.teams(), func(t teamState) bool { return t.primary && !t.healthy })
-}
-
-// unreachable returns the processes that have joined and are missed by the cluster controller.
-func (c *Cluster) unreachable() []*process {
-	var found []*process
-	for _, p := range c.processes {
-		if p.joined && p.running && p.cut {
-			found = append(found, p)
-		}
-	}
-	return found
+	return !slices.ContainsFunc(c.data.teams(), func(t teamState) bool { return t.primary && !t.healthy })
 }
 
 // protocolText is a protocol version in hexadecimal. Source: foundationdb 7.1.67, flow/ProtocolVersion.h,
@@ -170,14 +158,14 @@ func (s *statusWriter) writeCluster() {
 	s.whole("degraded_processes", 0)
 	if configured {
 		s.writeFaultTolerance()
-		full := !slices.ContainsFunc(s.teams(), func(t teamState) bool { return !t.healthy || t.name == "healthy_populating_region" })
+		full := !slices.ContainsFunc(s.data.teams(), func(t teamState) bool { return !t.healthy || t.name == "healthy_populating_region" })
 		s.truth("full_replication", full)
 	}
 	if s.recovery.count > 0 {
 		s.whole("generation", int64(s.recovery.epoch))
 	}
 	s.list("incompatible_connections", func() {
-		for _, p := range s.processes {
+		for _, p := range s.processes.list {
 			if p.running && !p.cut && !p.Version.ProtocolCompatible(s.coordination.protocol) {
 				s.text("", p.Addresses[0].String())
 			}
@@ -208,8 +196,8 @@ func (s *statusWriter) writeCluster() {
 		s.rates("page_cache", "log_hit_rate", 1, "storage_hit_rate", 0.98)
 	}
 	s.object("processes", func() {
-		doubled := s.active(FaultStatusDoubled) != nil
-		for _, p := range s.workers() {
+		doubled := s.faults.active(FaultStatusDoubled) != nil
+		for _, p := range s.processes.workers() {
 			s.writeProcess(p, configured)
 			if doubled && s.random.IntN(4) == 0 {
 				s.writeProcess(p, configured)
@@ -242,7 +230,7 @@ func (s *statusWriter) writeClients() {
 		newest    []Client
 	}
 	var entries []*entry
-	for _, cl := range s.clients {
+	for _, cl := range s.clients.list {
 		for _, v := range cl.Versions {
 			at := slices.IndexFunc(entries, func(e *entry) bool { return e.version == v })
 			if at < 0 {
@@ -264,7 +252,7 @@ func (s *statusWriter) writeClients() {
 		})
 	}
 	s.object("clients", func() {
-		s.whole("count", int64(len(s.clients)))
+		s.whole("count", int64(len(s.clients.list)))
 		if len(entries) == 0 {
 			return
 		}
@@ -307,7 +295,7 @@ func (s *statusWriter) writeLogs() {
 					for _, l := range g.all() {
 						s.object("", func() {
 							s.text("address", l.address.String())
-							s.truth("healthy", s.serves(l))
+							s.truth("healthy", s.recovery.serves(l))
 							s.text("id", l.id)
 						})
 					}
@@ -339,7 +327,7 @@ func (s *statusWriter) writeRecovery() {
 		}
 		s.text("description", recoveryNames[state][1])
 		if state == lockingOldServers {
-			s.text("missing_logs", s.unlockable())
+			s.text("missing_logs", s.recovery.unlockable())
 		}
 		s.text("name", state.String())
 		if state == recruitingServers {
@@ -365,7 +353,7 @@ func (s *statusWriter) writeMessages() {
 		if s.recovery.state != neverCreated && s.recovery.state < acceptingCommits {
 			message("unreadable_configuration", "Unable to read database configuration.")
 		}
-		if lost := s.unreachable(); len(lost) > 0 {
+		if lost := s.processes.unreachable(); len(lost) > 0 {
 			s.object("", func() {
 				s.text("description", "The cluster has some unreachable processes.")
 				s.text("name", "unreachable_processes")
@@ -377,9 +365,4 @@ func (s *statusWriter) writeMessages() {
 			})
 		}
 	})
-}
-
-// uptime is how long a process runs, in seconds.
-func (c *Cluster) uptime(p *process) float64 {
-	return (c.clock.now - p.started).Round(time.Millisecond).Seconds()
 }

@@ -19,7 +19,7 @@ func (s *statusWriter) writeConfiguration() {
 		}
 		s.list("excluded_servers", func() {
 			for _, addresses := range []bool{true, false} {
-				for _, target := range s.exclusions {
+				for _, target := range s.exclusions.targets {
 					switch is := !strings.HasPrefix(target, fdb.LocalityPrefix); {
 					case is && addresses:
 						s.object("", func() { s.text("address", target) })
@@ -126,7 +126,7 @@ func (s *statusWriter) writeData() {
 		})
 		return
 	}
-	teams := s.teams()
+	teams := s.data.teams()
 	priority := 0
 	for _, t := range teams {
 		priority = max(priority, t.priority)
@@ -174,7 +174,7 @@ func (s *statusWriter) writeData() {
 
 func (s *statusWriter) writeFaultTolerance() {
 	tolerance := s.settings.storageReplicas - 1
-	for _, t := range s.teams() {
+	for _, t := range s.data.teams() {
 		if t.primary && s.recovery.state >= acceptingCommits {
 			tolerance = min(tolerance, t.replicas-1)
 		}

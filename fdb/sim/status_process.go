@@ -24,7 +24,7 @@ func (s *statusWriter) writeProcess(p *process, configured bool) {
 			s.rates("writes", "counter", 19384, "hz", 14.8, "sectors", 216)
 		})
 		if configured {
-			s.truth("excluded", s.excluded(p.Addresses, p.Locality))
+			s.truth("excluded", s.exclusions.contain(p.Addresses, p.Locality))
 		}
 		s.text("fault_domain", p.zone())
 		s.object("locality", func() {
@@ -51,10 +51,10 @@ func (s *statusWriter) writeProcess(p *process, configured bool) {
 		s.writeNetwork(p)
 		s.list("roles", func() { s.writeRoles(p) })
 		s.number("run_loop_busy", 0.0083)
-		if s.maintained(p.zone()) {
+		if s.maintenance.covers(p.zone()) {
 			s.truth("under_maintenance", true)
 		}
-		s.number("uptime_seconds", s.uptime(p))
+		s.number("uptime_seconds", s.processes.uptime(p))
 		s.text("version", p.Version.String())
 	})
 }
@@ -64,7 +64,7 @@ func (s *statusWriter) writeNetwork(p *process) {
 		for _, name := range []string{"connection_errors", "connections_closed", "connections_established"} {
 			s.rates(name, "hz", 0)
 		}
-		s.whole("current_connections", int64(len(s.processes)))
+		s.whole("current_connections", int64(len(s.processes.list)))
 		s.rates("megabits_received", "hz", 0.0731)
 		s.rates("megabits_sent", "hz", 0.0688)
 		s.rates("tls_policy_failures", "hz", 0)
@@ -79,7 +79,7 @@ func (s *statusWriter) writeRoles(p *process) {
 	if p == s.coordination.controller {
 		plain(clusterController)
 	}
-	if s.isCoordinator(p.Server) {
+	if s.coordination.has(p.Server) {
 		s.object("", func() { s.text("role", string(coordinatorRole)) })
 	}
 	for _, name := range p.roles {
@@ -111,7 +111,7 @@ func (s *statusWriter) writeRoles(p *process) {
 			}
 		}
 	}
-	if server := s.serverOf[p.Folder]; server != nil && server.folder == p.folder {
+	if server := s.storage.of[p.Folder]; server != nil && server.folder == p.folder {
 		s.writeStorage(server)
 	}
 }
@@ -207,7 +207,7 @@ func (s *statusWriter) statistics(name string) {
 // writeMachines writes a machine for each machine id.
 func (s *statusWriter) writeMachines() {
 	byID := map[string][]*process{}
-	for _, p := range s.workers() {
+	for _, p := range s.processes.workers() {
 		byID[p.machine()] = append(byID[p.machine()], p)
 	}
 	s.object("machines", func() {
@@ -220,7 +220,7 @@ func (s *statusWriter) writeMachines() {
 				if dc := first.datacenter(); dc != "" {
 					s.text("datacenter_id", dc)
 				}
-				s.truth("excluded", s.excluded(first.Addresses, first.Locality))
+				s.truth("excluded", s.exclusions.contain(first.Addresses, first.Locality))
 				s.object("locality", func() {
 					s.text("machineid", id)
 					s.text(fdb.ZoneLocality, first.zone())

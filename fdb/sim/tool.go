@@ -85,7 +85,7 @@ func (c *Cluster) Run(run Run) Answer {
 	for !r.ended {
 		if do := c.clock.next(c.clock.now + forever); do != nil {
 			do()
-			c.check()
+			c.judge.check()
 		}
 	}
 	return r.answer
@@ -107,7 +107,7 @@ func (r *Running) end(exit int) {
 	r.answer = Answer{
 		Exit: exit, Stdout: r.out.String(), Stderr: r.err.String(), Connection: r.run.Connection, Took: r.c.clock.now - r.begun,
 	}
-	if r.c.leads(r.run.Connection) {
+	if r.c.coordination.leads(r.run.Connection) {
 		r.answer.Connection = r.c.coordination.connection
 	}
 }
@@ -232,12 +232,12 @@ const (
 
 // misbehave lets a fault hit a run.
 func (r *Running) misbehave(word string) misbehavior {
-	if r.c.takeFor(FaultCommandRefused, word) != nil {
+	if r.c.faults.takeFor(FaultCommandRefused, word) != nil {
 		r.err.WriteString("ERROR: Database is locked (1038)\n")
 		r.end(1)
 		return behaves
 	}
-	if f := r.c.takeFor(FaultTimedOut, word); f != nil {
+	if f := r.c.faults.takeFor(FaultTimedOut, word); f != nil {
 		switch _, limited := option(r.run.Argv, "--timeout"); {
 		case f.Before && !limited && r.run.Kill == 0:
 			r.end(-1)
@@ -249,7 +249,7 @@ func (r *Running) misbehave(word string) misbehavior {
 			return holds
 		}
 	}
-	if r.c.takeFor(FaultReplyLost, word) != nil {
+	if r.c.faults.takeFor(FaultReplyLost, word) != nil {
 		r.silent = true
 		return loses
 	}

@@ -45,12 +45,12 @@ func (r *Running) store(url string, create bool) (found *container, problem stri
 	switch {
 	case !strings.HasPrefix(url, "blobstore://") && !strings.HasPrefix(url, "file:///"):
 		return nil, "Backup Container URL invalid"
-	case r.c.active(FaultWrongCredentials) != nil:
+	case r.c.faults.active(FaultWrongCredentials) != nil:
 		return nil, "HTTP request failed due to bad credentials"
-	case r.c.active(FaultStoreRefuses) != nil:
+	case r.c.faults.active(FaultStoreRefuses) != nil:
 		return nil, "HTTP response code not received or indicated failure"
 	}
-	found = r.c.container(url, create)
+	found = r.c.backups.container(url, create)
 	if found == nil {
 		return nil, "Backup does not exist"
 	}
@@ -93,16 +93,16 @@ func (r *Running) fdbbackup() {
 			})
 		},
 		"status": func() int {
-			r.out.WriteString(r.c.backupStatus(tag) + "\n")
+			r.out.WriteString(r.c.backups.status(tag) + "\n")
 			return 0
 		},
 		"discontinue": func() int { return r.discontinue(tag) },
 		"abort": func() int {
-			b := r.c.tagged(tag)
+			b := r.c.backups.tagged(tag)
 			if b == nil || !b.state.Running() {
 				return r.fatal(fmt.Sprintf("ERROR: A backup was not running on tag `%s'\n", tag), "Backup unneeded request")
 			}
-			r.c.abortBackup(b)
+			r.c.backups.abort(b)
 			fmt.Fprintf(&r.out, "The backup on tag `%s' was successfully aborted.\n", tag)
 			return 0
 		},
@@ -128,14 +128,14 @@ func (r *Running) knows(word string) bool {
 }
 
 func (r *Running) startBackup(b backup) int {
-	if old := r.c.tagged(b.tag); old != nil && old.state.Running() {
+	if old := r.c.backups.tagged(b.tag); old != nil && old.state.Running() {
 		return r.fatal(fmt.Sprintf("ERROR: A backup is already running on tag `%s'\n", b.tag), "Backup error")
 	}
 	if _, problem := r.store(b.url, true); problem != "" {
 		return r.fatal(fmt.Sprintf("ERROR: Could not create backup container: %s\nERROR: An error was encountered during submission\n", problem), "Backup error")
 	}
-	r.c.startBackup(b)
-	if r.c.agentsWork() {
+	r.c.backups.start(b)
+	if r.c.backups.work() {
 		fmt.Fprintf(&r.out, "The backup on tag `%s' was successfully submitted.\n", b.tag)
 	} else {
 		fmt.Fprintf(&r.out, "The backup on tag `%s' was successfully submitted but no backup agents are responding.\n", b.tag)
@@ -144,20 +144,20 @@ func (r *Running) startBackup(b backup) int {
 }
 
 func (r *Running) discontinue(tag string) int {
-	b := r.c.tagged(tag)
+	b := r.c.backups.tagged(tag)
 	switch {
 	case b == nil || !b.state.Running():
 		return r.fatal(fmt.Sprintf("ERROR: A backup in not running on tag `%s'\n", tag), "Backup unneeded request")
 	case b.stopWhenDone:
 		return r.fatal(fmt.Sprintf("ERROR: The backup on tag `%s' is already discontinued\n", tag), "Backup duplicate request")
 	}
-	r.c.discontinue(b)
+	r.c.backups.discontinue(b)
 	fmt.Fprintf(&r.out, "The backup on tag `%s' was successfully discontinued.\n", tag)
 	return 0
 }
 
 func (r *Running) pause(paused bool) int {
-	r.c.pauseAgents(paused)
+	r.c.backups.pause(paused)
 	fmt.Fprintf(&r.out, "All backup agents have been %s.\n", map[bool]string{true: "paused", false: "resumed"}[paused])
 	return 0
 }
@@ -168,7 +168,7 @@ func (r *Running) modify(tag, url, period string) int {
 			return r.fatal(fmt.Sprintf("ERROR: Could not create backup container at '%s': %s\n", url, problem), "Backup error")
 		}
 	}
-	b := r.c.tagged(tag)
+	b := r.c.backups.tagged(tag)
 	switch {
 	case b == nil:
 		return r.fatal(fmt.Sprintf("No backup exists on tag '%s'\n", tag), "Backup error")
@@ -177,7 +177,7 @@ func (r *Running) modify(tag, url, period string) int {
 	case !b.state.Running():
 		return r.fatal(fmt.Sprintf("Backup on tag '%s' is not runnable.\n", tag), "Backup error")
 	}
-	r.c.judgeEffect()
+	r.c.judge.effect()
 	if seconds, err := strconv.Atoi(period); err == nil {
 		b.period = seconds
 	}
@@ -193,19 +193,19 @@ func (r *Running) deleteBackup(url string) int {
 	}
 	objects := len(found.snapshots) + len(found.log)
 	delete(r.c.backups.containers, containerKey(url))
-	r.c.judgeEffect()
+	r.c.judge.effect()
 	fmt.Fprintf(&r.out, "Deleting %s...\n\r%d objects deleted\nThe entire container has been deleted.\n", url, objects)
 	return 0
 }
 
-// backupStatus is what fdbbackup status --json prints. Source: foundationdb 7.3.69,
+// status is what fdbbackup status --json prints. Source: foundationdb 7.3.69,
 // fdbclient/FileBackupAgent.actor.cpp, getStatusJSON.
-func (c *Cluster) backupStatus(tag string) string {
+func (bs *backups) status(tag string) string {
 	d := &document{}
-	b := c.tagged(tag)
+	b := bs.tagged(tag)
 	d.object("", func() {
 		d.text("SchemaVersion", "1.0.0")
-		d.truth("BackupAgentsPaused", c.backups.paused)
+		d.truth("BackupAgentsPaused", bs.paused)
 		d.text("Tag", tag)
 		if b == nil {
 			return
@@ -217,15 +217,15 @@ func (c *Cluster) backupStatus(tag string) string {
 			d.truth("Completed", b.state == fdb.BackupCompleted)
 			d.truth("Running", b.state.Running())
 		})
-		first, last, ok := c.restorableTo(c.container(b.url, true))
+		first, last, ok := bs.restorableTo(bs.container(b.url, true))
 		d.truth("Restorable", ok && b.restorable)
 		if ok && b.restorable {
 			d.object("LatestRestorablePoint", func() {
 				d.whole("Version", max(first, last))
-				d.number("EpochSeconds", float64(c.Now().Unix()))
-				d.text("Timestamp", c.Now().Format("2006/01/02.15:04:05+0000"))
+				d.number("EpochSeconds", float64(bs.c.Now().Unix()))
+				d.text("Timestamp", bs.c.Now().Format("2006/01/02.15:04:05+0000"))
 				if b.state != fdb.BackupCompleted {
-					d.number("LagSeconds", float64(c.version()-last)/1e6)
+					d.number("LagSeconds", float64(bs.c.version()-last)/1e6)
 				}
 			})
 		}

@@ -34,10 +34,10 @@ func (r *Running) fdbrestore() {
 		},
 		"status": func() int {
 			if tag == "" {
-				for _, one := range r.c.backups.restores {
+				for _, one := range r.c.restores.tags {
 					r.out.WriteString(one.line() + "\n\n")
 				}
-			} else if one := r.c.restoring(tag); one != nil {
+			} else if one := r.c.restores.tagged(tag); one != nil {
 				r.out.WriteString(one.line() + "\n\n")
 			} else {
 				r.out.WriteString(restore{}.line() + "\n\n")
@@ -46,11 +46,11 @@ func (r *Running) fdbrestore() {
 			return 0
 		},
 		"abort": func() int {
-			one := r.c.restoring(tag)
+			one := r.c.restores.tagged(tag)
 			state := fdb.RestoreUninitialized
 			if one != nil {
 				if one.state.Running() {
-					r.c.abortRestore(one)
+					r.c.restores.abort(one)
 				}
 				state = one.state
 			}
@@ -65,7 +65,7 @@ func (r *Running) startRestore(want restore, version string) int {
 	if problem != "" {
 		return r.fatal("ERROR: "+problem+"\n", problem)
 	}
-	first, last, ok := r.c.restorableTo(from)
+	first, last, ok := r.c.backups.restorableTo(from)
 	if version == "" {
 		r.out.WriteString("No restore target version given, will use maximum restorable version from backup description.\n")
 		if !ok {
@@ -96,7 +96,7 @@ func (r *Running) startRestore(want restore, version string) int {
 	if !ok || want.version < first || want.version > last {
 		return r.fatal(fmt.Sprintf("ERROR: Restore version %d is not possible from %s\nERROR: Invalid restore version\n", want.version, fdb.WithoutSecret(want.url)), "Invalid restore version")
 	}
-	if refused := r.c.startRestore(want, from); refused != "" {
+	if refused := r.c.restores.start(want, from); refused != "" {
 		return r.fatal("ERROR: "+refused+"\n", refused)
 	}
 	fmt.Fprintf(&r.out, "Restoring backup to version: %d\n", want.version)

@@ -11,6 +11,15 @@ import (
 // claimProtection keeps a claim while a pod uses it.
 const claimProtection = "kubernetes.io/pvc-protection"
 
+// claims binds claims, grows their volumes and lets them go.
+type claims struct {
+	w        *World
+	users    map[name]map[types.UID]bool   // pods that use a claim
+	binding  map[types.UID]bool            // claims that are being bound or grown
+	deleters map[types.UID]string          // on whose behalf claims are deleted
+	folders  map[types.UID]map[string]bool // data folders of a claim, or of a pod without one
+}
+
 // claimsOf returns the claims that a pod uses.
 func claimsOf(p *corev1.Pod) []name {
 	var claims []name
@@ -22,27 +31,27 @@ func claimsOf(p *corev1.Pod) []name {
 	return claims
 }
 
-// claim counts a pod among the users of its claims, or no longer.
-func (w *World) claim(p *corev1.Pod, uses bool) {
+// count counts a pod among the users of its claims, or no longer.
+func (cs *claims) count(p *corev1.Pod, uses bool) {
 	for _, c := range claimsOf(p) {
 		if uses {
-			if w.claimants[c] == nil {
-				w.claimants[c] = map[types.UID]bool{}
+			if cs.users[c] == nil {
+				cs.users[c] = map[types.UID]bool{}
 			}
-			w.claimants[c][p.UID] = true
+			cs.users[c][p.UID] = true
 			continue
 		}
-		if delete(w.claimants[c], p.UID); len(w.claimants[c]) == 0 {
-			delete(w.claimants, c)
-			w.reconcileClaim(c)
+		if delete(cs.users[c], p.UID); len(cs.users[c]) == 0 {
+			delete(cs.users, c)
+			cs.reconcile(c)
 		}
 	}
 }
 
-// missingClaim says which claim of a pod is not there, or goes; empty: none.
-func (w *World) missingClaim(p *corev1.Pod) string {
+// missing says which claim of a pod is not there, or goes; empty: none.
+func (cs *claims) missing(p *corev1.Pod) string {
 	for _, n := range claimsOf(p) {
-		switch c := get[*corev1.PersistentVolumeClaim](w.store, n); {
+		switch c := get[*corev1.PersistentVolumeClaim](cs.w.store, n); {
 		case c == nil:
 			return "persistentvolumeclaim " + n.name + " not found"
 		case c.DeletionTimestamp != nil:
@@ -52,55 +61,55 @@ func (w *World) missingClaim(p *corev1.Pod) string {
 	return ""
 }
 
-// reconcileClaim binds a claim that a pod with a node wants, grows its volume, and lets go of one that is deleted and
+// reconcile binds a claim that a pod with a node wants, grows its volume, and lets go of one that is deleted and
 // not used.
-func (w *World) reconcileClaim(n name) {
-	c := get[*corev1.PersistentVolumeClaim](w.store, n)
+func (cs *claims) reconcile(n name) {
+	c := get[*corev1.PersistentVolumeClaim](cs.w.store, n)
 	if c == nil {
 		return
 	}
 	uid := c.UID
 	current := func() *corev1.PersistentVolumeClaim {
-		if c := get[*corev1.PersistentVolumeClaim](w.store, n); c != nil && c.UID == uid {
+		if c := get[*corev1.PersistentVolumeClaim](cs.w.store, n); c != nil && c.UID == uid {
 			return c
 		}
 		return nil
 	}
 	switch {
 	case c.DeletionTimestamp != nil:
-		if len(w.claimants[n]) > 0 || !slices.Contains(c.Finalizers, claimProtection) || w.hit(FaultClaimStuck, "", "PersistentVolumeClaim", n.name) != nil {
+		if len(cs.users[n]) > 0 || !slices.Contains(c.Finalizers, claimProtection) || cs.w.faults.hit(FaultClaimStuck, "", "PersistentVolumeClaim", n.name) != nil {
 			return
 		}
-		update(w.store, c, func(c *corev1.PersistentVolumeClaim) {
+		update(cs.w.store, c, func(c *corev1.PersistentVolumeClaim) {
 			c.Finalizers = slices.DeleteFunc(c.Finalizers, func(f string) bool { return f == claimProtection })
 		})
 		if c := current(); c != nil {
-			w.store.finalized(c, w.deleters[uid])
+			cs.w.store.finalized(c, cs.deleters[uid])
 		}
 	case c.Status.Phase != corev1.ClaimBound:
-		if w.binding[uid] || !w.wanted(n) || w.hit(FaultClaimUnbound, "", "PersistentVolumeClaim", n.name) != nil {
+		if cs.binding[uid] || !cs.wanted(n) || cs.w.faults.hit(FaultClaimUnbound, "", "PersistentVolumeClaim", n.name) != nil {
 			return
 		}
-		w.binding[uid] = true
-		w.after(w.options.Times.Bind, func() {
-			delete(w.binding, uid)
+		cs.binding[uid] = true
+		cs.w.after(cs.w.options.Times.Bind, func() {
+			delete(cs.binding, uid)
 			if c := current(); c != nil && c.DeletionTimestamp == nil {
-				update(w.store, c, func(c *corev1.PersistentVolumeClaim) {
+				update(cs.w.store, c, func(c *corev1.PersistentVolumeClaim) {
 					c.Spec.VolumeName = "pvc-" + string(uid)
 					c.Status.Phase, c.Status.AccessModes = corev1.ClaimBound, c.Spec.AccessModes
 					c.Status.Capacity = maps.Clone(c.Spec.Resources.Requests)
 				})
-				w.bound(n)
+				cs.bound(n)
 			}
 		})
 	default:
 		wants, has := c.Spec.Resources.Requests[corev1.ResourceStorage], c.Status.Capacity[corev1.ResourceStorage]
-		if wants.Cmp(has) > 0 && !w.binding[uid] {
-			w.binding[uid] = true
-			w.after(w.options.Times.Bind, func() {
-				delete(w.binding, uid)
+		if wants.Cmp(has) > 0 && !cs.binding[uid] {
+			cs.binding[uid] = true
+			cs.w.after(cs.w.options.Times.Bind, func() {
+				delete(cs.binding, uid)
 				if c := current(); c != nil {
-					update(w.store, c, func(c *corev1.PersistentVolumeClaim) { c.Status.Capacity = maps.Clone(c.Spec.Resources.Requests) })
+					update(cs.w.store, c, func(c *corev1.PersistentVolumeClaim) { c.Status.Capacity = maps.Clone(c.Spec.Resources.Requests) })
 				}
 			})
 		}
@@ -108,9 +117,9 @@ func (w *World) reconcileClaim(n name) {
 }
 
 // wanted reports whether a pod with a node uses a claim.
-func (w *World) wanted(n name) bool {
-	for uid := range w.claimants[n] {
-		if p := w.pods[uid]; p != nil && p.node != "" {
+func (cs *claims) wanted(n name) bool {
+	for uid := range cs.users[n] {
+		if p := cs.w.kubelet.pods[uid]; p != nil && p.node != "" {
 			return true
 		}
 	}
@@ -118,14 +127,29 @@ func (w *World) wanted(n name) bool {
 }
 
 // bound starts the pods that have waited for a claim.
-func (w *World) bound(n name) {
+func (cs *claims) bound(n name) {
 	users := map[types.UID]*pod{}
-	for uid := range w.claimants[n] {
-		if p := w.pods[uid]; p != nil && p.node != "" {
+	for uid := range cs.users[n] {
+		if p := cs.w.kubelet.pods[uid]; p != nil && p.node != "" {
 			users[uid] = p
 		}
 	}
 	for _, p := range sorted(users) {
-		w.boot(p)
+		cs.w.kubelet.boot(p)
+	}
+}
+
+// erase removes the data folders of a volume.
+func (cs *claims) erase(volume types.UID) {
+	for _, folder := range slices.Sorted(maps.Keys(cs.folders[volume])) {
+		cs.w.database.Erase(folder)
+	}
+	delete(cs.folders, volume)
+}
+
+// DeleteClaim deletes a claim as a person does: it goes with the last pod that uses it.
+func (cs *claims) DeleteClaim(namespace, claim string) {
+	if o := get[*corev1.PersistentVolumeClaim](cs.w.store, name{namespace, claim}); o != nil {
+		cs.w.store.delete(o, "")
 	}
 }

@@ -176,8 +176,8 @@ func (c *container) start() {
 		c.monitor = &monitor{c: c}
 		c.monitor.reload()
 	case backsUp:
-		c.p.w.backing[c.p.uid] = c.p
-		c.p.w.countAgents()
+		c.p.w.deployments.backing[c.p.uid] = c.p
+		c.p.w.deployments.count()
 	}
 }
 

@@ -31,11 +31,11 @@ func toolless(err error) fdb.Result {
 
 // Status reads the status document.
 func (t *tools) Status(ctx context.Context, at port.Endpoint, limit port.Limit) (*fdb.Status, error) {
-	t.w.count(t.owner, "Status", "")
+	t.w.hooks.count(t.owner, "Status", "")
 	if err := t.have(at.Version); err != nil {
 		return nil, err
 	}
-	if err := cmp.Or(ctx.Err(), t.w.alive(t.owner)); err != nil {
+	if err := cmp.Or(ctx.Err(), t.w.hooks.alive(t.owner)); err != nil {
 		return nil, port.DatabaseSilent.Errorf("the status was not read: %w", err)
 	}
 	call := fdb.ReadStatus()
@@ -63,11 +63,11 @@ func (t *tools) call(call fdb.Call, at port.Endpoint) answer {
 
 // Run runs one call.
 func (t *tools) Run(ctx context.Context, at port.Endpoint, call fdb.Call) port.Answer {
-	t.w.count(t.owner, "Run", string(call.Command))
+	t.w.hooks.count(t.owner, "Run", string(call.Command))
 	if err := t.have(at.Version); err != nil {
 		return port.Answer{Result: toolless(err)}
 	}
-	if err := cmp.Or(ctx.Err(), t.w.alive(t.owner)); err != nil {
+	if err := cmp.Or(ctx.Err(), t.w.hooks.alive(t.owner)); err != nil {
 		return port.Answer{Result: fdb.Result{Outcome: fdb.Refused, Reason: fdb.ToolEnded, Text: err.Error()}}
 	}
 	call.Version, call.ClusterFile = at.Version, "/tmp/fdb.cluster"
@@ -75,7 +75,7 @@ func (t *tools) Run(ctx context.Context, at port.Endpoint, call fdb.Call) port.A
 		call.BlobCredentials = "/tmp/blob-credentials.json"
 	}
 	var a answer
-	err := t.w.effect(Effect{Owner: t.owner, Verb: "Run", Call: call}, func() error {
+	err := t.w.hooks.effect(Effect{Owner: t.owner, Verb: "Run", Call: call}, func() error {
 		if err := call.Check(); err != nil {
 			a.result = fdb.Result{Outcome: fdb.Refused, Reason: fdb.CommandRefused, Text: err.Error()}
 			return nil //nolint:nilerr // it is the answer
@@ -91,16 +91,16 @@ func (t *tools) Run(ctx context.Context, at port.Endpoint, call fdb.Call) port.A
 
 // Transact runs one transaction.
 func (t *tools) Transact(ctx context.Context, at port.Endpoint, read []fdb.Range, decide func(fdb.Values) ([]fdb.Write, error)) fdb.Result {
-	t.w.count(t.owner, "Transact", "")
+	t.w.hooks.count(t.owner, "Transact", "")
 	if err := t.have(at.Version); err != nil {
 		return toolless(err)
 	}
-	if err := cmp.Or(ctx.Err(), t.w.alive(t.owner)); err != nil {
+	if err := cmp.Or(ctx.Err(), t.w.hooks.alive(t.owner)); err != nil {
 		return fdb.Result{Outcome: fdb.Refused, Reason: fdb.ToolEnded, Text: err.Error()}
 	}
 	var result fdb.Result
 	_, timeout := fdb.Transaction().Arguments()
-	err := t.w.effect(Effect{Owner: t.owner, Verb: "Transact"}, func() error {
+	err := t.w.hooks.effect(Effect{Owner: t.owner, Verb: "Transact"}, func() error {
 		result = t.w.database.Transact(fdb.NewDialogue(read, decide), at.Version, at.Connection, timeout)
 		return nil
 	})

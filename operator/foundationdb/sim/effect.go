@@ -39,6 +39,7 @@ type Call struct {
 
 // hooks are what is called around effects, and the counters.
 type hooks struct {
+	w             *World
 	before, after []func(Effect) error
 	effects       int
 	calls         map[Call]int
@@ -56,31 +57,31 @@ type death struct {
 // DieAt has the instance die that has the nth effect from now on, the first being 1, right before or after it: all of
 // its calls from there on fail without an effect, until Revive. That holds too for a program that survives its own
 // panics.
-func (w *World) DieAt(n int, after bool) {
-	w.hooks.deaths = append(w.hooks.deaths, death{w.hooks.effects + n, after})
+func (h *hooks) DieAt(n int, after bool) {
+	h.deaths = append(h.deaths, death{h.effects + n, after})
 }
 
 // Dead reports whether an instance has died.
-func (w *World) Dead(owner string) bool { return w.hooks.dead[owner] }
+func (h *hooks) Dead(owner string) bool { return h.dead[owner] }
 
 // Revive starts an instance again that has died.
-func (w *World) Revive(owner string) { delete(w.hooks.dead, owner) }
+func (h *hooks) Revive(owner string) { delete(h.dead, owner) }
 
 // dies reports whether an instance dies right before or after an effect.
-func (w *World) dies(e Effect, after bool) bool {
-	at := slices.Index(w.hooks.deaths, death{e.Number, after})
+func (h *hooks) dies(e Effect, after bool) bool {
+	at := slices.Index(h.deaths, death{e.Number, after})
 	if at < 0 {
 		return false
 	}
-	w.hooks.deaths = slices.Delete(w.hooks.deaths, at, at+1)
-	w.hooks.dead[e.Owner] = true
-	w.database.Note("%s dies, %s it was done: %s", e.Owner, map[bool]string{false: "before", true: "after"}[after], e)
+	h.deaths = slices.Delete(h.deaths, at, at+1)
+	h.dead[e.Owner] = true
+	h.w.database.Note("%s dies, %s it was done: %s", e.Owner, map[bool]string{false: "before", true: "after"}[after], e)
 	return true
 }
 
 // alive fails with fault.APIUnavailable for an instance that is dead.
-func (w *World) alive(owner string) error {
-	if w.hooks.dead[owner] {
+func (h *hooks) alive(owner string) error {
+	if h.dead[owner] {
 		return fault.APIUnavailable.Errorf("%s is dead", owner)
 	}
 	return nil
@@ -88,60 +89,60 @@ func (w *World) alive(owner string) error {
 
 // Before has a function called before each effect of an instance. Its error ends the call without the effect; it
 // may panic, as a program that dies does.
-func (w *World) Before(hook func(Effect) error) { w.hooks.before = append(w.hooks.before, hook) }
+func (h *hooks) Before(hook func(Effect) error) { h.before = append(h.before, hook) }
 
 // After has a function called after each effect of an instance. Its error is that of the call, though the effect
 // has happened; it may panic, as a program that dies does.
-func (w *World) After(hook func(Effect) error) { w.hooks.after = append(w.hooks.after, hook) }
+func (h *hooks) After(hook func(Effect) error) { h.after = append(h.after, hook) }
 
 // Unhook removes all hooks.
-func (w *World) Unhook() { w.hooks.before, w.hooks.after = nil, nil }
+func (h *hooks) Unhook() { h.before, h.after = nil, nil }
 
 // Effects returns how many effects the instances have had.
-func (w *World) Effects() int { return w.hooks.effects }
+func (h *hooks) Effects() int { return h.effects }
 
 // Calls returns how often a port was called, by kinds of calls. Those of persons do not count.
-func (w *World) Calls() map[Call]int { return w.hooks.calls }
+func (h *hooks) Calls() map[Call]int { return h.calls }
 
 // Writes returns how many writes of objects the instances have made, those that changed nothing among them.
-func (w *World) Writes() int { return w.hooks.writes }
+func (h *hooks) Writes() int { return h.writes }
 
 // ResetCalls sets the counters of calls and writes to zero.
-func (w *World) ResetCalls() { w.hooks.calls, w.hooks.writes = map[Call]int{}, 0 }
+func (h *hooks) ResetCalls() { h.calls, h.writes = map[Call]int{}, 0 }
 
-func (w *World) count(owner, verb, kind string) {
+func (h *hooks) count(owner, verb, kind string) {
 	if owner != "" {
-		w.hooks.calls[Call{verb, kind}]++
+		h.calls[Call{verb, kind}]++
 	}
 }
 
 // effect does something on behalf of an owner between the hooks.
-func (w *World) effect(e Effect, do func() error) error {
+func (h *hooks) effect(e Effect, do func() error) error {
 	if e.Owner == "" {
 		return do()
 	}
-	if err := w.alive(e.Owner); err != nil {
+	if err := h.alive(e.Owner); err != nil {
 		return err
 	}
-	w.hooks.effects++
-	e.Number = w.hooks.effects
-	if w.dies(e, false) {
-		return w.alive(e.Owner)
+	h.effects++
+	e.Number = h.effects
+	if h.dies(e, false) {
+		return h.alive(e.Owner)
 	}
-	for _, hook := range w.hooks.before {
+	for _, hook := range h.before {
 		if err := hook(e); err != nil {
 			return err
 		}
 	}
 	var err error
-	w.database.By(e.Owner, func() {
-		w.database.Note("%s", e)
+	h.w.database.By(e.Owner, func() {
+		h.w.database.Note("%s", e)
 		err = do()
 	})
-	if w.dies(e, true) {
-		return w.alive(e.Owner)
+	if h.dies(e, true) {
+		return h.alive(e.Owner)
 	}
-	for _, hook := range w.hooks.after {
+	for _, hook := range h.after {
 		if hooked := hook(e); hooked != nil {
 			return hooked
 		}

@@ -41,27 +41,33 @@ type Fault struct {
 // Fired returns how often the fault has hit.
 func (f *Fault) Fired() int { return f.fired }
 
+// faults are the misbehaviours that go on.
+type faults struct {
+	w    *World
+	list []*Fault
+}
+
 // Inject begins a fault.
-func (w *World) Inject(f Fault) *Fault {
+func (fs *faults) Inject(f Fault) *Fault {
 	if f.For > 0 {
-		f.until = w.Now().Add(f.For)
-		w.after(f.For, w.resume)
+		f.until = fs.w.Now().Add(f.For)
+		fs.w.after(f.For, fs.resume)
 	}
-	w.faults = append(w.faults, &f)
-	w.database.Note("fault: %s", f.Kind)
+	fs.list = append(fs.list, &f)
+	fs.w.database.Note("fault: %s", f.Kind)
 	return &f
 }
 
 // Clear ends all faults of a kind; empty means all.
-func (w *World) Clear(kind FaultKind) {
-	w.faults = slices.DeleteFunc(w.faults, func(f *Fault) bool { return kind == "" || f.Kind == kind })
-	w.resume()
+func (fs *faults) Clear(kind FaultKind) {
+	fs.list = slices.DeleteFunc(fs.list, func(f *Fault) bool { return kind == "" || f.Kind == kind })
+	fs.resume()
 }
 
 // hit returns the fault of a kind that hits a call.
-func (w *World) hit(kind FaultKind, verb, object, called string) *Fault {
-	for _, f := range w.faults {
-		if f.Kind != kind || !f.until.IsZero() && !w.Now().Before(f.until) || f.Times > 0 && f.fired >= f.Times ||
+func (fs *faults) hit(kind FaultKind, verb, object, called string) *Fault {
+	for _, f := range fs.list {
+		if f.Kind != kind || !f.until.IsZero() && !fs.w.Now().Before(f.until) || f.Times > 0 && f.fired >= f.Times ||
 			f.Verb != "" && f.Verb != verb || f.Object != "" && f.Object != object || f.Name != "" && f.Name != called {
 			continue
 		}
@@ -75,8 +81,8 @@ func (w *World) hit(kind FaultKind, verb, object, called string) *Fault {
 }
 
 // resume has what a fault held back go on.
-func (w *World) resume() {
-	for _, n := range slices.Clone(w.store.tables["PersistentVolumeClaim"].names) {
-		w.reconcileClaim(n)
+func (fs *faults) resume() {
+	for _, n := range slices.Clone(fs.w.store.tables["PersistentVolumeClaim"].names) {
+		fs.w.claims.reconcile(n)
 	}
 }

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -10,8 +9,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb/port"
 )
+
+// kubelet runs the pods of all nodes, with their programs.
+type kubelet struct {
+	w        *World
+	pods     map[types.UID]*pod
+	servers  map[string]*server          // by the name that the database knows
+	mounters map[name]map[types.UID]*pod // pods that mount a config map
+	known    fdb.Connection              // of the database, at the last look at the cluster files
+	stale    bool                        // a data folder may have an older connection than known
+	crashing bool                        // what ends now ends by an error
+}
 
 // pod is what the world knows of a pod beside its object.
 type pod struct {
@@ -57,39 +68,39 @@ func (w *World) changed(before, after port.Object) {
 	switch after := after.(type) {
 	case *corev1.Pod:
 		old, _ := before.(*corev1.Pod)
-		w.podChanged(old, after)
+		w.kubelet.changed(old, after)
 	case *corev1.PersistentVolumeClaim:
 		if before == nil {
-			w.after(0, w.reschedule)
+			w.after(0, w.scheduler.reschedule)
 		}
-		w.reconcileClaim(nameOf(after))
+		w.claims.reconcile(nameOf(after))
 	case *corev1.ConfigMap:
-		for _, p := range sorted(w.mounters[nameOf(after)]) {
+		for _, p := range sorted(w.kubelet.mounters[nameOf(after)]) {
 			p.syncIn(w.around(w.options.Times.Sync))
 		}
 	case *corev1.Node:
 		if before == nil {
-			w.nodeMade(after)
-		} else if len(w.waiting) > 0 {
-			w.after(0, w.reschedule)
+			w.nodes.made(after)
+		} else if len(w.scheduler.waiting) > 0 {
+			w.after(0, w.scheduler.reschedule)
 		}
 	default:
-		w.deploymentChanged(after)
+		w.deployments.changed(after)
 	}
 }
 
-func (w *World) podChanged(before, after *corev1.Pod) {
+func (k *kubelet) changed(before, after *corev1.Pod) {
 	if before == nil {
 		p := &pod{
-			w: w, uid: after.UID, name: nameOf(after), servers: map[int]*server{},
+			w: k.w, uid: after.UID, name: nameOf(after), servers: map[int]*server{},
 			seen: map[string]*corev1.ConfigMap{}, files: map[string]map[string]string{},
 		}
-		w.pods[p.uid] = p
-		w.claim(after, true)
-		w.after(w.around(w.options.Times.Schedule), func() { w.schedule(p) })
+		k.pods[p.uid] = p
+		k.w.claims.count(after, true)
+		k.w.after(k.w.around(k.w.options.Times.Schedule), func() { k.w.scheduler.schedule(p) })
 		return
 	}
-	p := w.pods[after.UID]
+	p := k.pods[after.UID]
 	if p == nil {
 		return
 	}
@@ -103,14 +114,14 @@ func (w *World) podChanged(before, after *corev1.Pod) {
 	for _, c := range p.containers {
 		if image := imageOf(after, c.name); image != c.wanted {
 			c.wanted = image
-			w.after(w.around(w.options.Times.Image), func() { p.replace(c) })
+			k.w.after(k.w.around(k.w.options.Times.Image), func() { p.replace(c) })
 		}
 	}
 	if !maps.Equal(before.Annotations, after.Annotations) {
 		p.nudge(before.Annotations, after.Annotations)
 	}
 	if ready(before) != ready(after) {
-		w.podOfDeploymentChanged(after)
+		k.w.deployments.podChanged(after)
 	}
 }
 
@@ -118,20 +129,20 @@ func (w *World) podChanged(before, after *corev1.Pod) {
 func (w *World) removed(o port.Object, owner string) {
 	switch o := o.(type) {
 	case *corev1.Pod:
-		if p := w.pods[o.UID]; p != nil {
+		if p := w.kubelet.pods[o.UID]; p != nil {
 			w.database.By(owner, func() { p.gone(o) })
 		}
-		w.podOfDeploymentChanged(o)
+		w.deployments.podChanged(o)
 	case *corev1.PersistentVolumeClaim:
 		w.database.By(owner, func() {
 			w.database.Note("claim %s is gone", nameOf(o))
-			w.erase(o.UID)
+			w.claims.erase(o.UID)
 		})
 	case *corev1.Service:
-		w.forgetNames(o, owner)
+		w.network.forget(o, owner)
 	case *corev1.Node:
-		n := w.nodes[o.Name]
-		delete(w.nodes, o.Name)
+		n := w.nodes.of[o.Name]
+		delete(w.nodes.of, o.Name)
 		for _, p := range sorted(n.pods) {
 			p.endPrograms()
 			w.store.remove(p.object(), "")
@@ -139,16 +150,8 @@ func (w *World) removed(o port.Object, owner string) {
 	}
 }
 
-// erase removes the data folders of a volume.
-func (w *World) erase(volume types.UID) {
-	for _, folder := range slices.Sorted(maps.Keys(w.folders[volume])) {
-		w.database.Erase(folder)
-	}
-	delete(w.folders, volume)
-}
-
 // boot starts the containers of a pod, once its volumes are there.
-func (w *World) boot(p *pod) {
+func (k *kubelet) boot(p *pod) {
 	o := p.object()
 	if o == nil || p.booted || o.DeletionTimestamp != nil || p.lost() {
 		return
@@ -156,12 +159,12 @@ func (w *World) boot(p *pod) {
 	again := func(d time.Duration) {
 		if !p.booting {
 			p.booting = true
-			w.after(d, func() { p.booting = false; w.boot(p) })
+			k.w.after(d, func() { p.booting = false; k.boot(p) })
 		}
 	}
 	for _, claim := range claimsOf(o) {
-		if c := get[*corev1.PersistentVolumeClaim](w.store, claim); c == nil || c.Status.Phase != corev1.ClaimBound {
-			w.reconcileClaim(claim)
+		if c := get[*corev1.PersistentVolumeClaim](k.w.store, claim); c == nil || c.Status.Phase != corev1.ClaimBound {
+			k.w.claims.reconcile(claim)
 			again(5 * time.Second)
 			return
 		}
@@ -171,9 +174,9 @@ func (w *World) boot(p *pod) {
 		return
 	}
 	if len(p.ips) == 0 {
-		p.ips = w.podIPs()
+		p.ips = k.w.network.podIPs()
 	}
-	update(w.store, o, p.addresses)
+	update(k.w.store, o, p.addresses)
 	o = p.object()
 	for i := range o.Spec.InitContainers {
 		if why := p.runInit(o, &o.Spec.InitContainers[i]); why != "" {
@@ -190,9 +193,9 @@ func (w *World) boot(p *pod) {
 		}
 	}
 	p.booted = true
-	w.database.Note("pod %s runs at %s", p.name, strings.Join(p.ips, ","))
+	k.w.database.Note("pod %s runs at %s", p.name, strings.Join(p.ips, ","))
 	for i := range o.Spec.Containers {
-		c := &container{p: p, name: o.Spec.Containers[i].Name, wanted: o.Spec.Containers[i].Image, since: w.metaNow()}
+		c := &container{p: p, name: o.Spec.Containers[i].Name, wanted: o.Spec.Containers[i].Image, since: k.w.metaNow()}
 		p.containers = append(p.containers, c)
 	}
 	for _, c := range p.containers {
@@ -216,7 +219,7 @@ func (p *pod) waitFor(reason string) {
 }
 
 func (p *pod) addresses(o *corev1.Pod) {
-	if n := p.w.nodes[p.node]; n != nil {
+	if n := p.w.nodes.of[p.node]; n != nil {
 		o.Status.HostIP = n.ip
 	}
 	if len(p.ips) == 0 {
@@ -290,9 +293,9 @@ func (p *pod) endPrograms() {
 	for _, n := range slices.Sorted(maps.Keys(p.servers)) {
 		p.stop(n)
 	}
-	if p.w.backing[p.uid] != nil {
-		delete(p.w.backing, p.uid)
-		p.w.countAgents()
+	if p.w.deployments.backing[p.uid] != nil {
+		delete(p.w.deployments.backing, p.uid)
+		p.w.deployments.count()
 	}
 }
 
@@ -301,21 +304,21 @@ func (p *pod) gone(o *corev1.Pod) {
 	w := p.w
 	w.database.Note("pod %s is gone", p.name)
 	p.endPrograms()
-	delete(w.pods, p.uid)
-	delete(w.waiting, p.uid)
+	delete(w.kubelet.pods, p.uid)
+	delete(w.scheduler.waiting, p.uid)
 	if p.node != "" {
-		w.occupy(p, -1)
+		w.scheduler.occupy(p, -1)
 	}
 	for cm := range p.seen {
-		delete(w.mounters[name{p.name.namespace, cm}], p.uid)
+		delete(w.kubelet.mounters[name{p.name.namespace, cm}], p.uid)
 	}
-	w.erase(p.uid)
-	w.claim(o, false)
+	w.claims.erase(p.uid)
+	w.claims.count(o, false)
 }
 
 // lost reports whether the node of a pod is lost.
 func (p *pod) lost() bool {
-	n := p.w.nodes[p.node]
+	n := p.w.nodes.of[p.node]
 	return p.node != "" && (n == nil || n.lost)
 }
 
@@ -326,33 +329,6 @@ func (p *pod) cut(cut bool) {
 	}
 }
 
-// podIPs returns new IPs for a pod.
-func (w *World) podIPs() []string {
-	w.addresses++
-	var ips []string
-	for _, family := range w.options.Families {
-		if family == 6 {
-			ips = append(ips, fmt.Sprintf("fd00::%x", w.addresses))
-			continue
-		}
-		ips = append(ips, fmt.Sprintf("10.1.%d.%d", w.addresses/250, w.addresses%250+1))
-	}
-	return ips
-}
-
-// serviceIP returns a new IP for a service.
-func (w *World) serviceIP(s *corev1.Service) string {
-	w.services++
-	family := w.options.Families[0]
-	if len(s.Spec.IPFamilies) > 0 {
-		family = map[corev1.IPFamily]int{corev1.IPv4Protocol: 4, corev1.IPv6Protocol: 6}[s.Spec.IPFamilies[0]]
-	}
-	if family == 6 {
-		return fmt.Sprintf("fd01::%x", w.services)
-	}
-	return fmt.Sprintf("10.96.%d.%d", w.services/250, w.services%250+1)
-}
-
 // ready reports whether a pod is ready.
 func ready(o *corev1.Pod) bool {
 	return slices.ContainsFunc(o.Status.Conditions, func(c corev1.PodCondition) bool {
@@ -361,35 +337,28 @@ func ready(o *corev1.Pod) bool {
 }
 
 // Evict deletes a pod as a drain does.
-func (w *World) Evict(namespace, pod string) {
-	if o := get[*corev1.Pod](w.store, name{namespace, pod}); o != nil {
-		w.store.delete(o, "")
+func (k *kubelet) Evict(namespace, pod string) {
+	if o := get[*corev1.Pod](k.w.store, name{namespace, pod}); o != nil {
+		k.w.store.delete(o, "")
 	}
 }
 
 // FailPod ends a pod as its kubelet does when the node is short of something: it stays, in the phase Failed.
-func (w *World) FailPod(namespace, pod string) {
-	if p := w.pod(namespace, pod); p != nil && p.booted {
+func (k *kubelet) FailPod(namespace, pod string) {
+	if p := k.pod(namespace, pod); p != nil && p.booted {
 		p.failed = "Evicted"
-		w.database.Note("pod %s fails", p.name)
+		k.w.database.Note("pod %s fails", p.name)
 		p.endPrograms()
 		p.report()
 	}
 }
 
-func (w *World) pod(namespace, pod string) *pod {
-	if o := get[*corev1.Pod](w.store, name{namespace, pod}); o != nil {
-		return w.pods[o.UID]
+func (k *kubelet) pod(namespace, pod string) *pod {
+	if o := get[*corev1.Pod](k.w.store, name{namespace, pod}); o != nil {
+		return k.pods[o.UID]
 	}
 	return nil
 }
 
 // DeletePod deletes a pod as a person does. DeleteClaim does so with a claim.
-func (w *World) DeletePod(namespace, pod string) { w.Evict(namespace, pod) }
-
-// DeleteClaim deletes a claim as a person does: it goes with the last pod that uses it.
-func (w *World) DeleteClaim(namespace, claim string) {
-	if o := get[*corev1.PersistentVolumeClaim](w.store, name{namespace, claim}); o != nil {
-		w.store.delete(o, "")
-	}
-}
+func (k *kubelet) DeletePod(namespace, pod string) { k.Evict(namespace, pod) }

@@ -291,24 +291,24 @@ func (l *launcher) watch() (current bool) {
 			l.announced = file
 			l.write(map[string]string{clusterFileAnnotation: strconv.FormatInt(l.c.p.w.Now().Unix(), 10)})
 		}
-		return file.ID == l.c.p.w.known.ID
+		return file.ID == l.c.p.w.kubelet.known.ID
 	}
 	return true
 }
 
 // watchFiles has the launchers look at their cluster files, again and again, while one may have changed, and the names
 // of coordinators resolved.
-func (w *World) watchFiles() {
-	if now := w.database.Connection(); now.ID != w.known.ID || w.stale {
-		w.known, w.stale = now, false
-		for _, p := range sorted(w.pods) {
+func (k *kubelet) watchFiles() {
+	if now := k.w.database.Connection(); now.ID != k.known.ID || k.stale {
+		k.known, k.stale = now, false
+		for _, p := range sorted(k.pods) {
 			for _, c := range p.containers {
 				if c.launcher != nil && c.running && !p.ended && !c.launcher.watch() {
-					w.stale = true
+					k.stale = true
 				}
 			}
 		}
 	}
-	w.resolveNames()
-	w.after(w.options.Times.Watch, w.watchFiles)
+	k.w.network.resolve()
+	k.w.after(k.w.options.Times.Watch, k.watchFiles)
 }

@@ -63,14 +63,14 @@ func (o *objects) call(ctx context.Context, verb, kind, called string, do func()
 	if err := ctx.Err(); err != nil {
 		return fault.APIUnavailable.Errorf("%s %s %s: %w", verb, kind, called, err)
 	}
-	if err := o.w.alive(o.owner); err != nil {
+	if err := o.w.hooks.alive(o.owner); err != nil {
 		return err
 	}
-	o.w.count(o.owner, verb, kind)
+	o.w.hooks.count(o.owner, verb, kind)
 	if o.owner == "" {
 		return do()
 	}
-	lost := o.w.hit(FaultUnavailable, verb, kind, called)
+	lost := o.w.faults.hit(FaultUnavailable, verb, kind, called)
 	if lost != nil && lost.Before {
 		return fault.APIUnavailable.Errorf("%s %s %s: connection refused", verb, kind, called)
 	}
@@ -93,13 +93,13 @@ func (o *objects) write(ctx context.Context, verb string, object port.Object, do
 	}
 	return o.call(ctx, verb, kind, object.GetName(), func() error {
 		e := Effect{Owner: o.owner, Verb: verb, Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
-		return o.w.effect(e, func() error { return do(t) })
+		return o.w.hooks.effect(e, func() error { return do(t) })
 	})
 }
 
 // conflict is an injected conflict.
 func (o *objects) conflict(verb string, object port.Object) error {
-	if o.owner != "" && o.w.hit(FaultConflict, verb, kindOf(object), object.GetName()) != nil {
+	if o.owner != "" && o.w.faults.hit(FaultConflict, verb, kindOf(object), object.GetName()) != nil {
 		return fault.WriteConflict.Errorf("%s %s: the object has been modified", kindOf(object), nameOf(object))
 	}
 	return nil
@@ -134,7 +134,7 @@ func (o *objects) List(ctx context.Context, list runtime.Object, namespace strin
 	}
 	return o.call(ctx, "List", kind, "", func() error {
 		var lag time.Duration
-		if f := o.w.hit(FaultStaleList, "List", kind, ""); f != nil && o.owner != "" {
+		if f := o.w.faults.hit(FaultStaleList, "List", kind, ""); f != nil && o.owner != "" {
 			lag = f.Lag
 		}
 		found := reflect.MakeSlice(items.Type(), 0, 0)
@@ -166,10 +166,10 @@ func (o *objects) Create(ctx context.Context, object port.Object) error {
 			return control.Exists.Errorf("%s %s exists", kind, nameOf(object))
 		}
 		if o.owner != "" {
-			if o.w.hit(FaultRefused, "Create", kind, object.GetName()) != nil {
+			if o.w.faults.hit(FaultRefused, "Create", kind, object.GetName()) != nil {
 				return fmt.Errorf("%s %q is forbidden: denied by an admission webhook", kind, object.GetName())
 			}
-			if kind == "Pod" && o.w.hit(FaultQuota, "Create", kind, object.GetName()) != nil {
+			if kind == "Pod" && o.w.faults.hit(FaultQuota, "Create", kind, object.GetName()) != nil {
 				return fmt.Errorf("pods %q is forbidden: exceeded quota", object.GetName())
 			}
 		}
@@ -209,7 +209,7 @@ func (w *World) admit(object port.Object) error {
 		}
 	case *corev1.Service:
 		if next.Spec.ClusterIP == "" {
-			next.Spec.ClusterIP = w.serviceIP(next)
+			next.Spec.ClusterIP = w.network.serviceIP(next)
 			next.Spec.ClusterIPs = []string{next.Spec.ClusterIP}
 		}
 	}
@@ -313,7 +313,7 @@ func (o *objects) serialized(object port.Object) error {
 
 // Tell records an Event.
 func (o *objects) Tell(about port.Object, event port.Event) {
-	if o.w.Dead(o.owner) || o.owner != "" && o.w.hit(FaultEventLost, "", kindOf(about), about.GetName()) != nil {
+	if o.w.hooks.Dead(o.owner) || o.owner != "" && o.w.faults.hit(FaultEventLost, "", kindOf(about), about.GetName()) != nil {
 		return
 	}
 	o.w.events = append(o.w.events, Event{

@@ -33,10 +33,10 @@ type server struct {
 type backoff func(crashes int, ran time.Duration) (delay time.Duration, counted int)
 
 // Crash ends a server of a pod as an error does: it starts again after the delay of its launcher, which grows.
-func (w *World) Crash(namespace, pod string, number int) {
-	w.crashing = true
-	defer func() { w.crashing = false }()
-	w.database.Crash(ServerName(namespace, pod, number))
+func (k *kubelet) Crash(namespace, pod string, number int) {
+	k.crashing = true
+	defer func() { k.crashing = false }()
+	k.w.database.Crash(ServerName(namespace, pod, number))
 }
 
 // ServerName returns the name that the database knows a server of a pod by, the first being number 1.
@@ -45,19 +45,19 @@ func ServerName(namespace, pod string, number int) string {
 }
 
 // exits has the launcher of a server start it again.
-func (w *World) exits(ended string) {
-	s := w.servers[ended]
+func (k *kubelet) exits(ended string) {
+	s := k.servers[ended]
 	if s == nil {
 		return
 	}
-	wait := w.options.Times.Restart
-	if w.crashing {
+	wait := k.w.options.Times.Restart
+	if k.crashing {
 		var delay time.Duration
-		delay, s.crashes = s.backoff(s.crashes, w.Now().Sub(s.started))
+		delay, s.crashes = s.backoff(s.crashes, k.w.Now().Sub(s.started))
 		wait += delay
 	}
-	w.after(wait, func() {
-		if w.servers[ended] == s && !s.p.ended {
+	k.w.after(wait, func() {
+		if k.servers[ended] == s && !s.p.ended {
 			s.again()
 		}
 	})
@@ -67,7 +67,7 @@ func (w *World) exits(ended string) {
 func (p *pod) stop(number int) {
 	s := p.servers[number]
 	delete(p.servers, number)
-	delete(p.w.servers, s.name)
+	delete(p.w.kubelet.servers, s.name)
 	p.w.database.Stop(s.name)
 }
 
@@ -83,19 +83,19 @@ func (p *pod) run(number int, words []string, version fdb.Version, backoff backo
 		w.after(10*w.options.Times.Restart, again)
 		return
 	}
-	if w.folders[volume] == nil {
-		w.folders[volume] = map[string]bool{}
+	if w.claims.folders[volume] == nil {
+		w.claims.folders[volume] = map[string]bool{}
 	}
-	w.folders[volume][made.Folder] = true
+	w.claims.folders[volume][made.Folder] = true
 	s := &server{p: p, number: number, name: made.Name, folder: made.Folder, again: again, started: w.Now(), backoff: backoff}
 	if old := p.servers[number]; old != nil {
 		s.crashes = old.crashes
 	}
 	p.servers[number] = s
-	w.servers[s.name] = s
+	w.kubelet.servers[s.name] = s
 	w.database.Start(made)
 	w.database.Cut(s.name, p.lost())
-	w.stale = true
+	w.kubelet.stale = true
 }
 
 // parse makes a server of its command, as fdbserver reads it.
@@ -161,7 +161,7 @@ func (p *pod) clusterFile(main *corev1.Container, volume types.UID, folder, seed
 		if !yield(folder) {
 			return
 		}
-		for other := range p.w.folders[volume] {
+		for other := range p.w.claims.folders[volume] {
 			if !yield(other) {
 				return
 			}
@@ -179,15 +179,15 @@ func (p *pod) clusterFile(main *corev1.Container, volume types.UID, folder, seed
 
 // WriteClusterFile writes the cluster file in the data folders of a pod, as somebody with a shell in it does, and ends
 // its servers, unless they have it.
-func (w *World) WriteClusterFile(namespace, pod string, c fdb.Connection) error {
-	p := w.pod(namespace, pod)
+func (k *kubelet) WriteClusterFile(namespace, pod string, c fdb.Connection) error {
+	p := k.pod(namespace, pod)
 	if p == nil || p.ended || p.lost() {
 		return fmt.Errorf("pod %s/%s does not run", namespace, pod)
 	}
 	for _, n := range slices.Sorted(maps.Keys(p.servers)) {
-		if s := p.servers[n]; w.database.ClusterFile(s.folder).String() != c.String() {
-			w.database.WriteClusterFile(s.folder, c)
-			w.database.Crash(s.name)
+		if s := p.servers[n]; k.w.database.ClusterFile(s.folder).String() != c.String() {
+			k.w.database.WriteClusterFile(s.folder, c)
+			k.w.database.Crash(s.name)
 		}
 	}
 	return nil

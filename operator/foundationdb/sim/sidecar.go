@@ -175,14 +175,14 @@ func (c *container) filesCopied() {
 
 // reach returns the sidecar of a pod.
 func (s *sidecars) reach(ctx context.Context, verb string, pod *corev1.Pod) (*container, *corev1.Container, error) {
-	s.w.count(s.owner, verb, "Pod")
-	if err := cmp.Or(ctx.Err(), s.w.alive(s.owner)); err != nil {
+	s.w.hooks.count(s.owner, verb, "Pod")
+	if err := cmp.Or(ctx.Err(), s.w.hooks.alive(s.owner)); err != nil {
 		return nil, nil, err
 	}
-	if s.owner != "" && s.w.hit(FaultSidecarSilent, verb, "Pod", pod.Name) != nil {
+	if s.owner != "" && s.w.faults.hit(FaultSidecarSilent, verb, "Pod", pod.Name) != nil {
 		return nil, nil, fmt.Errorf("pod %s: the sidecar does not answer", nameOf(pod))
 	}
-	p := s.w.pods[pod.UID]
+	p := s.w.kubelet.pods[pod.UID]
 	if p == nil || !p.booted || p.ended || p.lost() {
 		return nil, nil, fmt.Errorf("pod %s: no route to host", nameOf(pod))
 	}
@@ -237,7 +237,7 @@ func (s *sidecars) Copy(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	return s.w.effect(Effect{Owner: s.owner, Verb: "Copy", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}, func() error {
+	return s.w.hooks.effect(Effect{Owner: s.owner, Verb: "Copy", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}, func() error {
 		if err := c.copyFiles(spec); err != nil {
 			return err
 		}

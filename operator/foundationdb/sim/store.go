@@ -184,7 +184,7 @@ func (s *store) orphan(o port.Object) {
 // delete begins to delete an object on behalf of an owner: it is gone once nothing holds it.
 func (s *store) delete(o port.Object, owner string) {
 	grace := int64(0)
-	if p, found := s.w.pods[o.GetUID()]; found {
+	if p, found := s.w.kubelet.pods[o.GetUID()]; found {
 		grace = p.grace()
 		p.owner = owner
 	}
@@ -192,7 +192,7 @@ func (s *store) delete(o port.Object, owner string) {
 		return
 	}
 	if len(o.GetFinalizers()) > 0 {
-		s.w.deleters[o.GetUID()] = owner
+		s.w.claims.deleters[o.GetUID()] = owner
 	}
 	if grace == 0 && len(o.GetFinalizers()) == 0 {
 		s.remove(o, owner)
@@ -218,7 +218,7 @@ func (s *store) remove(o port.Object, owner string) {
 		t.names = slices.Delete(t.names, at, at+1)
 	}
 	delete(s.byUID, o.GetUID())
-	delete(s.w.deleters, o.GetUID())
+	delete(s.w.claims.deleters, o.GetUID())
 	s.disown(kind, before)
 	s.w.removed(before, owner)
 	children := slices.SortedFunc(maps.Keys(s.children[o.GetUID()]), func(a, b reference) int {
@@ -234,7 +234,7 @@ func (s *store) remove(o port.Object, owner string) {
 
 // finalized removes an object that is being deleted once its finalizers are gone.
 func (s *store) finalized(o port.Object, owner string) {
-	p := s.w.pods[o.GetUID()]
+	p := s.w.kubelet.pods[o.GetUID()]
 	if o.GetDeletionTimestamp() != nil && len(o.GetFinalizers()) == 0 && (p == nil || p.over) {
 		s.remove(o, owner)
 	}

@@ -29,10 +29,10 @@ func (p *pod) mount(o *corev1.Pod) bool {
 			}
 		}
 		p.seen[n.name] = m
-		if p.w.mounters[n] == nil {
-			p.w.mounters[n] = map[types.UID]*pod{}
+		if p.w.kubelet.mounters[n] == nil {
+			p.w.kubelet.mounters[n] = map[types.UID]*pod{}
 		}
-		p.w.mounters[n][p.uid] = p
+		p.w.kubelet.mounters[n][p.uid] = p
 	}
 	return true
 }

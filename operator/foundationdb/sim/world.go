@@ -29,7 +29,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/pawl-dev/pawl/fdb"
 	fdbsim "github.com/pawl-dev/pawl/fdb/sim"
 	"github.com/pawl-dev/pawl/operator/foundationdb/port"
 )
@@ -102,28 +101,17 @@ type World struct {
 	database *fdbsim.Cluster
 	random   *rand.Rand
 	store    *store
-	hooks    hooks
-	faults   []*Fault
 	events   []Event
 
-	nodes     map[string]*node
-	spread    map[spreadKey]map[string]int // pods of one anti-affinity by domain
-	pods      map[types.UID]*pod
-	servers   map[string]*server            // by the name that the database knows
-	mounters  map[name]map[types.UID]*pod   // pods that mount a config map
-	claimants map[name]map[types.UID]bool   // pods that use a claim
-	folders   map[types.UID]map[string]bool // data folders of a claim, or of a pod without one
-	waiting   map[types.UID]*pod            // pods without a node
-	binding   map[types.UID]bool            // claims that are being bound or grown
-	deleters  map[types.UID]string          // on whose behalf claims are deleted
-	backing   map[types.UID]*pod            // pods of backup agents
-	agents    int
-	machines  int // nodes that were made
-	addresses int // that were given to pods
-	services  int // IPs that were given to services
-	known     fdb.Connection
-	crashing  bool // what ends now ends by an error
-	stale     bool // a data folder may have an older connection than known
+	// Its parts, each with its own state. What the embedded ones export is what a World can do.
+	nodes
+	kubelet
+	claims
+	deployments
+	hooks
+	faults
+	scheduler scheduler
+	network   network
 }
 
 // Instance is the ports of one instance of the operator. What it does is judged as its doing.
@@ -137,22 +125,24 @@ type Instance struct {
 // New returns a world with nodes and nothing else.
 func New(o Options) *World {
 	o = o.withDefaults()
-	w := &World{
-		options: o, random: rand.New(rand.NewPCG(o.Seed, ^o.Seed)), //nolint:gosec // a seed repeats a run
-		nodes: map[string]*node{}, spread: map[spreadKey]map[string]int{}, pods: map[types.UID]*pod{},
-		servers: map[string]*server{}, mounters: map[name]map[types.UID]*pod{}, claimants: map[name]map[types.UID]bool{},
-		folders: map[types.UID]map[string]bool{}, waiting: map[types.UID]*pod{}, backing: map[types.UID]*pod{}, binding: map[types.UID]bool{}, deleters: map[types.UID]string{},
-	}
-	w.hooks.calls, w.hooks.dead = map[Call]int{}, map[string]bool{}
+	w := &World{options: o, random: rand.New(rand.NewPCG(o.Seed, ^o.Seed))} //nolint:gosec // a seed repeats a run
+	w.nodes = nodes{w: w, of: map[string]*node{}}
+	w.scheduler = scheduler{w: w, spread: map[spreadKey]map[string]int{}, waiting: map[types.UID]*pod{}}
+	w.kubelet = kubelet{w: w, pods: map[types.UID]*pod{}, servers: map[string]*server{}, mounters: map[name]map[types.UID]*pod{}}
+	w.claims = claims{w: w, users: map[name]map[types.UID]bool{}, binding: map[types.UID]bool{}, deleters: map[types.UID]string{}, folders: map[types.UID]map[string]bool{}}
+	w.deployments = deployments{w: w, backing: map[types.UID]*pod{}}
+	w.hooks = hooks{w: w, calls: map[Call]int{}, dead: map[string]bool{}}
+	w.faults = faults{w: w}
+	w.network = network{w: w}
 	o.Database.Seed = o.Seed
-	o.Database.Exits = w.exits
-	o.Database.Resolves = w.leads
+	o.Database.Exits = w.kubelet.exits
+	o.Database.Resolves = w.network.leads
 	w.database = fdbsim.New(o.Database)
 	w.store = newStore(w)
 	for n := range o.Nodes {
-		w.addNode(n)
+		w.nodes.add(n)
 	}
-	w.watchFiles()
+	w.kubelet.watchFiles()
 	return w
 }
 

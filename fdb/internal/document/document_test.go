@@ -1,4 +1,4 @@
-package fdb
+package document
 
 import (
 	"encoding/json"
@@ -9,10 +9,10 @@ import (
 
 // readsWhole reports whether the reader takes a text for one JSON value.
 func readsWhole(text []byte) bool {
-	d := &document{data: text}
-	d.skip()
-	d.next()
-	return !d.bad && d.at == len(d.data)
+	d := Of(text)
+	d.Skip()
+	_, ok := d.End()
+	return ok
 }
 
 // TestDocumentAgreesWithJSON: the reader accepts what encoding/json accepts, and nothing else.
@@ -42,14 +42,14 @@ func FuzzDocument(f *testing.F) {
 
 func TestDocumentValues(t *testing.T) {
 	for text, want := range map[string]*int64{`12`: new(int64(12)), `-1`: new(int64(-1)), `1.2e3`: new(int64(1200)), `0.5`: nil, `"1"`: nil, `true`: nil, `null`: nil, `1e300`: nil, `1e999`: nil} {
-		d := &document{data: []byte(text)}
-		if got := d.whole(); (got == nil) != (want == nil) || got != nil && *got != *want {
+		d := Of([]byte(text))
+		if got := d.Whole(); (got == nil) != (want == nil) || got != nil && *got != *want {
 			t.Errorf("%s is read as %v", text, got)
 		}
 	}
 	for text, want := range map[string]string{`"a"`: "a", `""`: "", `"\u00e9\n"`: "é\n", `1`: "", `{"a":"b"}`: ""} {
-		d := &document{data: []byte(text)}
-		if got := d.str(); got != want || d.at != len(text) {
+		d := Of([]byte(text))
+		if got := d.Str(); got != want || d.at != len(text) {
 			t.Errorf("%s is read as %q up to byte %d", text, got, d.at)
 		}
 	}

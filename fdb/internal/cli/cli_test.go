@@ -1,4 +1,4 @@
-package fdb
+package cli
 
 import (
 	"slices"
@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestParseCommands(t *testing.T) {
+func TestSplit(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		want [][]string
@@ -27,7 +27,7 @@ func TestParseCommands(t *testing.T) {
 		{`a"b"c`, [][]string{{"abc"}}},
 		{`"a`, nil}, {`a\`, nil}, {`a\n`, nil}, {`\x1`, nil}, {`\x1g`, nil}, {`\u0041`, nil},
 	} {
-		got, err := ParseCommands(c.text)
+		got, err := Split(c.text)
 		if (err != nil) != (c.want == nil) || !cmp.Equal(got, c.want) {
 			t.Errorf("%q: %q, %v", c.text, got, err)
 		}
@@ -40,8 +40,8 @@ func TestWordsStayWords(t *testing.T) {
 		rapid.StringOf(rapid.SampledFrom([]rune{'"', '\\', ' ', ';', '\n', '\x00', 'x', '0', 'a'})))
 	rapid.Check(t, func(t *rapid.T) {
 		commands := rapid.SliceOfN(rapid.SliceOfN(word, 1, 4), 1, 4).Draw(t, "commands")
-		text := commandText(commands...)
-		got, err := ParseCommands(text)
+		text := Join(commands...)
+		got, err := Split(text)
 		if err != nil || !cmp.Equal(got, commands) {
 			t.Fatalf("%q becomes %q, %q, %v", commands, text, got, err)
 		}
@@ -51,39 +51,39 @@ func TestWordsStayWords(t *testing.T) {
 	})
 }
 
-func TestPrinted(t *testing.T) {
+func TestUnprintable(t *testing.T) {
 	for text, want := range map[string]string{`a b`: "a b", `\\`: `\`, `\xff\x02`: "\xff\x02", "`'": "`'"} {
-		if got, ok := printed(text); !ok || string(got) != want {
+		if got, ok := Unprintable(text); !ok || string(got) != want {
 			t.Errorf("%q: %q, %t", text, got, ok)
 		}
 	}
 	for _, text := range []string{`\`, `\ `, `\;`, `\x1`, "a\nb", "\xff", "\x1b[0m"} {
-		if got, ok := printed(text); ok {
+		if got, ok := Unprintable(text); ok {
 			t.Errorf("%q is read as %q", text, got)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		b := rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")
-		if got, ok := printed(printable(string(b))); !ok || !slices.Equal(got, b) {
-			t.Fatalf("%q becomes %q, %q", b, printable(string(b)), got)
+		if got, ok := Unprintable(Printable(string(b))); !ok || !slices.Equal(got, b) {
+			t.Fatalf("%q becomes %q, %q", b, Printable(string(b)), got)
 		}
 	})
 }
 
-func FuzzParseCommands(f *testing.F) {
+func FuzzSplit(f *testing.F) {
 	for _, seed := range []string{"", "kill; kill a", `set "a b" \xff`, `a\`, `"`, ";;", `\x4`} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		commands, err := ParseCommands(text)
+		commands, err := Split(text)
 		if err != nil {
 			return
 		}
-		if again, err := ParseCommands(commandText(commands...)); err != nil || !cmp.Equal(again, commands) {
+		if again, err := Split(Join(commands...)); err != nil || !cmp.Equal(again, commands) {
 			t.Fatalf("%q becomes %q, then %q, %v", text, commands, again, err)
 		}
-		if b, ok := printed(text); ok {
-			if again, ok := printed(printable(string(b))); !ok || !slices.Equal(again, b) {
+		if b, ok := Unprintable(text); ok {
+			if again, ok := Unprintable(Printable(string(b))); !ok || !slices.Equal(again, b) {
 				t.Fatalf("%q is read as %q, then %q", text, b, again)
 			}
 		}

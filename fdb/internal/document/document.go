@@ -1,37 +1,48 @@
-package fdb
+// Package document reads JSON documents that are large and of which little is wanted, in one pass.
+//
+//	d := document.Of(text)
+//	d.Members(func(name string) {
+//		if name == "generation" {
+//			generation = d.Integer()
+//			return
+//		}
+//		d.Skip()
+//	})
+//	if at, ok := d.End(); !ok { … } // malformed at byte at
+package document
 
 import (
 	"bytes"
 	"encoding/json"
 	"math"
 	"strconv"
-
-	"github.com/pawl-dev/pawl/fault"
 )
-
-// StatusUnreadable is returned for a status document that is not one JSON object.
-var StatusUnreadable = fault.Declare(fault.Kind{
-	Code: "FDB_STATUS_UNREADABLE", Class: fault.Transient,
-	Title:  "the status document of the database cannot be read",
-	Remedy: "Run fdbcli --exec 'status json' in a pod of the cluster and compare. A document that was cut off comes again with the next look.",
-})
 
 // maxDepth is how deep a document may be nested. The deepest path of the published schema has 9
 // levels (fdbclient/Schemas.cpp, 7.3.69).
 const maxDepth = 200
 
-// document reads JSON in one pass: it takes the wanted values and checks the others without keeping
+// Document reads JSON in one pass: it takes the wanted values and checks the others without keeping
 // them. A value of an unexpected type counts as absent. encoding/json would need two passes, and
 // keeps only the last of two members with one name.
-type document struct {
+type Document struct {
 	data  []byte
 	at    int
 	depth int
 	bad   bool // malformed: nothing is read any more
 }
 
+// Of returns a document that is read from its beginning.
+func Of(text []byte) *Document { return &Document{data: text} }
+
+// End returns how far the document was read, and whether that is all of it but white space.
+func (d *Document) End() (at int, ok bool) {
+	d.next()
+	return d.at, !d.bad && d.at == len(d.data)
+}
+
 // next skips white space and returns the first byte of what follows; 0 at the end.
-func (d *document) next() byte {
+func (d *Document) next() byte {
 	for ; d.at < len(d.data); d.at++ {
 		switch d.data[d.at] {
 		case ' ', '\t', '\n', '\r':
@@ -46,7 +57,7 @@ func (d *document) next() byte {
 }
 
 // take consumes c if it is the next byte.
-func (d *document) take(c byte) bool {
+func (d *Document) take(c byte) bool {
 	if d.next() != c {
 		return false
 	}
@@ -54,15 +65,15 @@ func (d *document) take(c byte) bool {
 	return true
 }
 
-// members calls f for each member of an object; f reads or skips the value. It reports whether the
+// Members calls f for each member of an object; f reads or skips the value. It reports whether the
 // value is an object.
-func (d *document) members(f func(name string)) bool {
+func (d *Document) Members(f func(name string)) bool {
 	if d.next() != '{' {
-		d.skip()
+		d.Skip()
 		return false
 	}
 	d.list('}', func() {
-		name, ok := d.text()
+		name, ok := d.Text()
 		if !ok || !d.take(':') {
 			d.bad = true
 			return
@@ -72,11 +83,11 @@ func (d *document) members(f func(name string)) bool {
 	return true
 }
 
-// elements calls f for each element of an array; f reads or skips it. It reports whether the value is
+// Elements calls f for each element of an array; f reads or skips it. It reports whether the value is
 // an array.
-func (d *document) elements(f func()) bool {
+func (d *Document) Elements(f func()) bool {
 	if d.next() != '[' {
-		d.skip()
+		d.Skip()
 		return false
 	}
 	d.list(']', f)
@@ -84,7 +95,7 @@ func (d *document) elements(f func()) bool {
 }
 
 // list reads from the opening bracket to end.
-func (d *document) list(end byte, f func()) {
+func (d *Document) list(end byte, f func()) {
 	d.at++
 	if d.depth++; d.depth > maxDepth {
 		d.bad = true
@@ -105,13 +116,13 @@ func (d *document) list(end byte, f func()) {
 	d.depth--
 }
 
-// skip consumes one value of any type.
-func (d *document) skip() {
+// Skip consumes one value of any type.
+func (d *Document) Skip() {
 	switch c := d.next(); {
 	case c == '{':
-		d.members(func(string) { d.skip() })
+		d.Members(func(string) { d.Skip() })
 	case c == '[':
-		d.elements(d.skip)
+		d.Elements(d.Skip)
 	case c == '"':
 		d.quoted()
 	case c == '-' || '0' <= c && c <= '9':
@@ -127,7 +138,7 @@ func (d *document) skip() {
 	}
 }
 
-func (d *document) literal(word string) bool {
+func (d *Document) literal(word string) bool {
 	if !bytes.HasPrefix(d.data[d.at:], []byte(word)) {
 		d.bad = true
 		return false
@@ -137,7 +148,7 @@ func (d *document) literal(word string) bool {
 }
 
 // quoted consumes a string and returns it with its quotes.
-func (d *document) quoted() (raw []byte, escaped bool) {
+func (d *Document) quoted() (raw []byte, escaped bool) {
 	start := d.at
 	for d.at++; d.at < len(d.data); d.at++ {
 		switch c := d.data[d.at]; {
@@ -160,7 +171,7 @@ func (d *document) quoted() (raw []byte, escaped bool) {
 }
 
 // escape checks the escape sequence at the backslash and moves to its last byte.
-func (d *document) escape() bool {
+func (d *Document) escape() bool {
 	d.at++
 	if d.at >= len(d.data) {
 		return false
@@ -184,7 +195,7 @@ func (d *document) escape() bool {
 }
 
 // digits consumes a number.
-func (d *document) digits() []byte {
+func (d *Document) digits() []byte {
 	start := d.at
 	run := func() bool {
 		from := d.at
@@ -215,10 +226,10 @@ func (d *document) digits() []byte {
 	return d.data[start:d.at]
 }
 
-// text_ reads a string.
-func (d *document) text() (string, bool) {
+// Text reads a string.
+func (d *Document) Text() (string, bool) {
 	if d.next() != '"' {
-		d.skip()
+		d.Skip()
 		return "", false
 	}
 	raw, escaped := d.quoted()
@@ -232,14 +243,14 @@ func (d *document) text() (string, bool) {
 	return s, json.Unmarshal(raw, &s) == nil
 }
 
-// str reads a string; empty for anything else.
-func (d *document) str() string {
-	s, _ := d.text()
+// Str reads a string; empty for anything else.
+func (d *Document) Str() string {
+	s, _ := d.Text()
 	return s
 }
 
-// boolean reads true or false; nil for anything else.
-func (d *document) boolean() *bool {
+// Boolean reads true or false; nil for anything else.
+func (d *Document) Boolean() *bool {
 	switch d.next() {
 	case 't':
 		if d.literal("true") {
@@ -250,15 +261,15 @@ func (d *document) boolean() *bool {
 			return new(false)
 		}
 	default:
-		d.skip()
+		d.Skip()
 	}
 	return nil
 }
 
-// number reads a finite number; nil for anything else.
-func (d *document) number() *float64 {
+// Number reads a finite number; nil for anything else.
+func (d *Document) Number() *float64 {
 	if c := d.next(); c != '-' && (c < '0' || c > '9') {
-		d.skip()
+		d.Skip()
 		return nil
 	}
 	n, err := strconv.ParseFloat(string(d.digits()), 64)
@@ -268,28 +279,41 @@ func (d *document) number() *float64 {
 	return &n
 }
 
-// whole reads a whole number, which FoundationDB may write with an exponent; nil for anything else.
-func (d *document) whole() *int64 {
-	n := d.number()
+// Whole reads a whole number, which FoundationDB may write with an exponent; nil for anything else.
+func (d *Document) Whole() *int64 {
+	n := d.Number()
 	if n == nil || *n != math.Trunc(*n) || math.Abs(*n) > 1<<53 {
 		return nil
 	}
 	return new(int64(*n))
 }
 
-// integer is whole for values that are counts.
-func (d *document) integer() *int {
-	n := d.whole()
+// Integer is whole for values that are counts.
+func (d *Document) Integer() *int {
+	n := d.Whole()
 	if n == nil {
 		return nil
 	}
 	return new(int(*n))
 }
 
-// raw returns the next value as it stands.
-func (d *document) raw() []byte {
+// Raw returns the next value as it stands.
+func (d *Document) Raw() []byte {
 	d.next()
 	start := d.at
-	d.skip()
+	d.Skip()
 	return d.data[start:d.at]
+}
+
+// List reads an array of objects; nil for anything else. An element that is no object is a zero value.
+func List[T any](d *Document, member func(t *T, name string)) []T {
+	found := []T{}
+	if !d.Elements(func() {
+		var t T
+		d.Members(func(name string) { member(&t, name) })
+		found = append(found, t)
+	}) {
+		return nil
+	}
+	return found
 }

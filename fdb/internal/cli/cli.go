@@ -1,14 +1,17 @@
-package fdb
+// Package cli splits and joins the words of fdbcli, and reads and writes keys and values as fdbcli prints them.
+//
+//	cli.Join([]string{"set", "a b", ""})   // set a\x20b ""
+package cli
 
 import (
 	"fmt"
 	"strings"
 )
 
-// ParseCommands splits the text of --exec, or a line of an interactive fdbcli, into commands and their
+// Split splits the text of --exec, or a line of an interactive fdbcli, into commands and their
 // words, as fdbcli does (parseLine in fdbcli/fdbcli.actor.cpp at 7.1.67, 7.3.69 and 7.4.6). It refuses
 // what fdbcli calls malformed, an open quote, and the escape \u, which 7.1 does not know.
-func ParseCommands(text string) ([][]string, error) {
+func Split(text string) ([][]string, error) {
 	var commands [][]string
 	var words []string
 	var word []byte
@@ -83,8 +86,8 @@ func hexDigit(c byte) int {
 	}
 }
 
-// commandText is the text that ParseCommands splits into these commands.
-func commandText(commands ...[]string) string {
+// Join is the text that Split splits into these commands.
+func Join(commands ...[]string) string {
 	texts := make([]string, len(commands))
 	for i, words := range commands {
 		escaped := make([]string, len(words))
@@ -116,9 +119,9 @@ func escapeWord(word string) string {
 	return b.String()
 }
 
-// printed reads a key or a value as fdbcli prints it: backslashes doubled, what is no printable ASCII
+// Unprintable reads a key or a value as fdbcli prints it: backslashes doubled, what is no printable ASCII
 // as \xNN (TraceableStringImpl in flow/Trace.h at 7.1.67, flow/include/flow/Traceable.h at 7.3.69).
-func printed(text string) ([]byte, bool) {
+func Unprintable(text string) ([]byte, bool) {
 	b := make([]byte, 0, len(text))
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
@@ -138,8 +141,8 @@ func printed(text string) ([]byte, bool) {
 	return b, true
 }
 
-// printable is how fdbcli prints a key or a value.
-func printable(b string) string {
+// Printable is how fdbcli prints a key or a value.
+func Printable(b string) string {
 	var text strings.Builder
 	for i := range len(b) {
 		switch c := b[i]; {
