@@ -182,9 +182,12 @@ func (bs *backups) step(b *backup) {
 	case fdb.BackupSubmitted:
 		b.state = fdb.BackupRunning
 		b.begun = bs.c.version()
-		to.snapshots = append(to.snapshots, snapshot{version: bs.c.keys.last, keys: bs.c.keys.all()})
-		bs.later(b, bs.c.around(bs.c.options.Times.Snapshot))
+		bs.snapshot(b, to)
 	case fdb.BackupRunning:
+		if len(to.snapshots) == 0 { // the container was deleted meanwhile
+			bs.snapshot(b, to)
+			return
+		}
 		to.snapshots[len(to.snapshots)-1].end = bs.c.version()
 		b.restorable = true
 		b.state = fdb.BackupDifferential
@@ -200,6 +203,12 @@ func (bs *backups) step(b *backup) {
 			bs.c.say("backup %s is complete", b.tag)
 		}
 	}
+}
+
+// snapshot begins to write all keys.
+func (bs *backups) snapshot(b *backup, to *container) {
+	to.snapshots = append(to.snapshots, snapshot{version: bs.c.keys.last, keys: bs.c.keys.all()})
+	bs.later(b, bs.c.around(bs.c.options.Times.Snapshot))
 }
 
 // discontinue lets a backup end at its next restorable version.
