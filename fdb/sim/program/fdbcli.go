@@ -28,8 +28,10 @@ func cliTable(v fdb.Version) []option {
 	return table
 }
 
-// cliOptions are the arguments of an fdbcli.
-type cliOptions struct {
+// cli is an fdbcli with its arguments.
+type cli struct {
+	*Process
+
 	file, exec   string
 	hasExec, tls bool
 	noStatus     bool
@@ -39,98 +41,102 @@ type cliOptions struct {
 // fdbcli runs commands, or reads them from its standard input. Source: fdbcli/fdbcli.actor.cpp at 7.1.67, 7.3.69 and
 // 7.4.6, processArg and main.
 func (p *Process) fdbcli(ctx context.Context) int {
-	var o cliOptions
-	a := arguments{table: cliTable(p.Version), rest: p.Args[1:]}
+	c := &cli{Process: p}
+	return c.main(ctx)
+}
+
+func (c *cli) main(ctx context.Context) int {
+	a := arguments{table: cliTable(c.Version), rest: c.Args[1:]}
 	for {
 		g, wrong, more := a.next()
 		if !more {
 			break
 		}
 		if wrong != noMistake {
-			p.help("fdbcli")
+			c.help("fdbcli")
 			return exitError
 		}
-		if exit := p.takeCLI(&o, g); exit >= 0 {
+		if exit := c.take(g); exit >= 0 {
 			return exit
 		}
 	}
-	if o.timeout > 0 && !o.hasExec {
-		p.errorf("ERROR: --timeout may only be specified with --exec\n")
+	if c.timeout > 0 && !c.hasExec {
+		c.errorf("ERROR: --timeout may only be specified with --exec\n")
 		return exitError
 	}
-	f := p.lookUp(o.file)
+	f := c.lookUp(c.file)
 	if problem, err := f.read(); err != nil {
-		p.errorf("%s\n", problem)
+		c.errorf("%s\n", problem)
 		return exitError
 	}
-	if p.Version.Short() != "7.1" && !p.tlsConfigured(o) && allTLS(f.connection) {
-		p.errorf("ERROR: fdbcli is not configured with TLS, but all of the coordinators have TLS addresses.\n")
+	if c.Version.Short() != "7.1" && !c.tlsConfigured() && allTLS(f.connection) {
+		c.errorf("ERROR: fdbcli is not configured with TLS, but all of the coordinators have TLS addresses.\n")
 		return exitError
 	}
-	if !o.hasExec {
-		return p.interactive(ctx, o, &f)
+	if !c.hasExec {
+		return c.interactive(ctx, &f)
 	}
-	argv := []string{"--exec", o.exec}
-	if o.timeout > 0 {
-		argv = append(argv, "--timeout", strconv.FormatUint(o.timeout, 10))
+	argv := []string{"--exec", c.exec}
+	if c.timeout > 0 {
+		argv = append(argv, "--timeout", strconv.FormatUint(c.timeout, 10))
 	}
-	return p.run(ctx, sim.Run{Tool: fdb.ToolCLI, Argv: argv, Version: p.Version, Connection: f.connection}, &f)
+	return c.run(ctx, sim.Run{Tool: fdb.ToolCLI, Argv: argv, Version: c.Version, Connection: f.connection}, &f)
 }
 
-// takeCLI takes one option; the program ends with that code, -1: it goes on.
-func (p *Process) takeCLI(o *cliOptions, g given) int {
+// take takes one option; the program ends with that code, -1: it goes on.
+func (c *cli) take(g given) int {
 	switch g.id {
 	case "-?":
-		p.help("fdbcli")
+		c.help("fdbcli")
 		return exitSuccess
 	case "--version":
-		p.printf("%s", sim.VersionText("FoundationDB CLI", p.Version))
+		c.printf("%s", sim.VersionText("FoundationDB CLI", c.Version))
 		return exitSuccess
 	case "--build-flags", "--status-from-json", "--debug-tls":
-		p.errorf("fdbsim does not play %s\n", g.id)
+		c.errorf("fdbsim does not play %s\n", g.id)
 		return exitError
 	case "-C":
-		o.file = g.value
+		c.file = g.value
 	case "--exec":
-		o.exec, o.hasExec = g.value, true
+		c.exec, c.hasExec = g.value, true
 	case "--no-status":
-		o.noStatus = true
+		c.noStatus = true
 	case "--timeout":
 		seconds, err := strconv.ParseUint(strings.TrimSpace(g.value), 10, 31)
 		if err != nil {
-			p.errorf("ERROR: invalid timeout %s\n", g.value)
+			c.errorf("ERROR: invalid timeout %s\n", g.value)
 			return exitError
 		}
-		o.timeout = seconds
+		c.timeout = seconds
 	case "--trace-format":
 		if g.value != "xml" && g.value != "json" {
-			p.errorf("WARNING: Unrecognized trace format `%s'\n", g.value)
+			c.errorf("WARNING: Unrecognized trace format `%s'\n", g.value)
 		}
 	case "--api-version":
 		version, err := strconv.Atoi(g.value)
-		newest := p.Version.Major*100 + p.Version.Minor*10
+		newest := c.Version.Major*100 + c.Version.Minor*10
 		switch {
 		case err != nil:
-			p.errorf("ERROR: invalid client version %s\n", g.value)
+			c.errorf("ERROR: invalid client version %s\n", g.value)
 			return exitError
 		case version < 700 || version > newest:
-			p.errorf("ERROR: api version %s is not supported. (Min: 700, Max: %d)\n", g.value, newest)
+			c.errorf("ERROR: api version %s is not supported. (Min: 700, Max: %d)\n", g.value, newest)
 			return exitError
 		}
 	case "--tls-certificate-file", "--tls-key-file", "--tls-ca-file":
-		o.tls = true
+		c.tls = true
 	}
 	return -1
 }
 
 // tlsConfigured tells whether the program has a certificate, by its arguments or its environment.
-func (p *Process) tlsConfigured(o cliOptions) bool {
+func (c *cli) tlsConfigured() bool {
 	for _, name := range []string{"FDB_TLS_CERTIFICATE_FILE", "FDB_TLS_KEY_FILE", "FDB_TLS_CA_FILE"} {
-		if p.env(name) != "" {
+		if c.env(name) != "" {
 			return true
 		}
 	}
-	return o.tls
+	return c.tls
 }
 
 func allTLS(c fdb.Connection) bool {
@@ -177,33 +183,33 @@ func (p *Process) lost(ctx context.Context) int {
 
 // interactive reads lines. Without a terminal there is no prompt, and what is printed comes when the process ends;
 // with one, stdout is complete at each prompt (linenoise.c at 7.1.67, 7.3.69 and 7.4.6).
-func (p *Process) interactive(ctx context.Context, o cliOptions, f *clusterFile) int {
-	peer, done := p.reach()
+func (c *cli) interactive(ctx context.Context, f *clusterFile) int {
+	peer, done := c.reach()
 	defer done()
 	stop := context.AfterFunc(ctx, func() { peer.Close() })
 	defer stop()
-	err := peer.Ask(world.Request{Owner: p.env(OwnerVariable), Session: &world.Session{
-		Version: p.Version, Connection: f.connection, File: f.name, NoStatus: o.noStatus,
+	err := peer.Ask(world.Request{Owner: c.env(OwnerVariable), Session: &world.Session{
+		Version: c.Version, Connection: f.connection, File: f.name, NoStatus: c.noStatus,
 	}})
-	out := bufio.NewWriterSize(p.Stdout, 4096)
+	out := bufio.NewWriterSize(c.Stdout, 4096)
 	defer out.Flush()
-	lines := bufio.NewScanner(p.Stdin)
+	lines := bufio.NewScanner(c.Stdin)
 	var history []string
-	defer func() { p.saveHistory(history) }()
+	defer func() { c.saveHistory(history) }()
 	for err == nil {
 		var e world.Event
 		if e, err = peer.Next(); err != nil {
 			break
 		}
 		_, _ = out.Write(e.Stdout) // nobody reads it
-		_, _ = p.Stderr.Write(e.Stderr)
+		_, _ = c.Stderr.Write(e.Stderr)
 		if e.Ended {
 			return e.Exit
 		}
 		if !e.Prompt {
 			continue
 		}
-		line, more := p.nextLine(out, lines)
+		line, more := c.nextLine(out, lines)
 		if !more {
 			_, _ = out.WriteString("\n")
 			return exitSuccess
@@ -213,13 +219,13 @@ func (p *Process) interactive(ctx context.Context, o cliOptions, f *clusterFile)
 		}
 		err = peer.Type(line)
 	}
-	return p.lost(ctx)
+	return c.lost(ctx)
 }
 
 // nextLine prompts and reads a line that is not empty.
-func (p *Process) nextLine(out *bufio.Writer, lines *bufio.Scanner) (line string, more bool) {
+func (c *cli) nextLine(out *bufio.Writer, lines *bufio.Scanner) (line string, more bool) {
 	for {
-		if p.Terminal {
+		if c.Terminal {
 			_, _ = out.WriteString(fdb.Prompt)
 			_ = out.Flush() // nobody reads it
 		}
@@ -233,8 +239,8 @@ func (p *Process) nextLine(out *bufio.Writer, lines *bufio.Scanner) (line string
 }
 
 // saveHistory keeps the lines in $HOME/.fdbcli_history.
-func (p *Process) saveHistory(lines []string) {
-	home := p.env("HOME")
+func (c *cli) saveHistory(lines []string) {
+	home := c.env("HOME")
 	if home == "" || len(lines) == 0 {
 		return
 	}

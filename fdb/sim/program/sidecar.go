@@ -11,9 +11,11 @@ import (
 	"strings"
 )
 
-// sidecarConfig is what the HTTP sidecar of the split image is given. Source: packaging/docker/sidecar.py at 7.1.67,
+// sidecar is the HTTP sidecar of the split image, with what it is given. Source: packaging/docker/sidecar.py at 7.1.67,
 // 7.3.69 and 7.4.6, Config.
-type sidecarConfig struct {
+type sidecar struct {
+	*Process
+
 	init                                   bool
 	bind, input, output, conf, mainVersion string
 	mainConfDir, family                    string
@@ -27,9 +29,9 @@ type sidecarConfig struct {
 	substitutions map[string]*string // nil: the variable is not set
 }
 
-func (p *Process) sidecarFlags(c *sidecarConfig) *flag.FlagSet {
+func (c *sidecar) flags() *flag.FlagSet {
 	s := flag.NewFlagSet("sidecar.py", flag.ContinueOnError)
-	s.SetOutput(p.Stderr)
+	s.SetOutput(c.Stderr)
 	s.BoolVar(&c.init, "init-mode", false, "copy the files once and end")
 	s.StringVar(&c.bind, "bind-address", "", "IP and port to listen on")
 	s.BoolVar(&c.tls, "tls", false, "take connections with TLS only")
@@ -53,48 +55,52 @@ func (p *Process) sidecarFlags(c *sidecarConfig) *flag.FlagSet {
 
 // sidecar copies files and then serves HTTP.
 func (p *Process) sidecar(ctx context.Context) int {
-	p.sourceEnvironment()
-	var c sidecarConfig
-	if p.sidecarFlags(&c).Parse(p.Args[1:]) != nil {
+	c := &sidecar{Process: p}
+	return c.run(ctx)
+}
+
+func (c *sidecar) run(ctx context.Context) int {
+	c.sourceEnvironment()
+	if c.flags().Parse(c.Args[1:]) != nil {
 		return 2
 	}
-	if err := p.completeSidecar(&c); err != nil {
-		p.errorf("%v\n", err)
+	if err := c.complete(); err != nil {
+		c.errorf("%v\n", err)
 		return exitError
 	}
 	for _, name := range []string{"SIDECAR_CONF_DIR", "INPUT_DIR", "OUTPUT_DIR", "COPY_ONCE"} {
-		if p.env(name) != "" {
-			p.printf("Environment variable %s is not supported in this version of FoundationDB.\n"+
+		if c.env(name) != "" {
+			c.printf("Environment variable %s is not supported in this version of FoundationDB.\n"+
 				"                        Please use the command-line arguments instead.\n", name)
 			return exitError
 		}
 	}
-	for _, work := range []func(*sidecarConfig) error{p.sidecarFiles, p.sidecarBinaries, p.sidecarLibraries, p.sidecarConf} {
-		if err := work(&c); err != nil {
-			p.errorf("%v\n", err)
+	for _, work := range []func() error{c.copyFiles, c.copyBinaries, c.copyLibraries, c.fillConf} {
+		if err := work(); err != nil {
+			c.errorf("%v\n", err)
 			return exitError
 		}
 	}
 	if c.init {
 		return exitSuccess
 	}
-	return p.serveSidecar(ctx, &c)
+	return c.serve(ctx)
 }
 
 // sourceEnvironment reads the file that ADDITIONAL_ENV_FILE names, as packaging/docker/entrypoint.bash does.
-func (p *Process) sourceEnvironment() {
-	more, err := p.additionalEnvironment(p.env("ADDITIONAL_ENV_FILE"))
+func (c *sidecar) sourceEnvironment() {
+	more, err := c.additionalEnvironment(c.env("ADDITIONAL_ENV_FILE"))
 	if err != nil {
-		p.errorf("%v\n", err) // the shell goes on
+		c.errorf("%v\n", err) // the shell goes on
 	}
 	for name, value := range more {
-		p.Environ = append(p.Environ, name+"="+strings.Trim(value, `"'`))
+		c.Environ = append(c.Environ, name+"="+strings.Trim(value, `"'`))
 	}
 }
 
-// completeSidecar fills in what comes from the environment.
-func (p *Process) completeSidecar(c *sidecarConfig) error {
-	content, err := os.ReadFile(p.path(versionAt))
+// complete fills in what comes from the environment.
+func (c *sidecar) complete() error {
+	content, err := os.ReadFile(c.path(versionAt))
 	if err != nil {
 		return err
 	}
@@ -106,14 +112,14 @@ func (p *Process) completeSidecar(c *sidecarConfig) error {
 			what  string
 		}{{&c.certificate, "FDB_TLS_CERTIFICATE_FILE", "certificate"}, {&c.authority, "FDB_TLS_CA_FILE", "CA"}, {&c.key, "FDB_TLS_KEY_FILE", "key"}} {
 			if *one.value == "" {
-				*one.value = p.env(one.name)
+				*one.value = c.env(one.name)
 			}
 			if *one.value == "" {
 				return fmt.Errorf("a %s file is missing: its argument or %s", one.what, one.name)
 			}
 		}
 		if c.rules == "" {
-			c.rules = p.env("FDB_TLS_VERIFY_PEERS")
+			c.rules = c.env("FDB_TLS_VERIFY_PEERS")
 		}
 	}
 	c.substitutions = map[string]*string{}
@@ -124,11 +130,11 @@ func (p *Process) completeSidecar(c *sidecarConfig) error {
 		c.substitutions[name] = &value
 	}
 	for _, name := range []string{"FDB_PUBLIC_IP", "FDB_MACHINE_ID", "FDB_ZONE_ID", "FDB_INSTANCE_ID", "FDB_POD_IP"} {
-		set(name, p.env(name))
+		set(name, c.env(name))
 	}
 	value := func(name string) string { return *c.substitutions[name] }
 	if value("FDB_MACHINE_ID") == "" {
-		set("FDB_MACHINE_ID", p.env("HOSTNAME"))
+		set("FDB_MACHINE_ID", c.env("HOSTNAME"))
 	}
 	if value("FDB_ZONE_ID") == "" {
 		set("FDB_ZONE_ID", value("FDB_MACHINE_ID"))
@@ -141,7 +147,7 @@ func (p *Process) completeSidecar(c *sidecarConfig) error {
 		set("BINARY_DIR", c.mainConfDir+"/bin/"+c.version)
 	}
 	for _, name := range c.variables {
-		if text, there := p.lookup(name); there {
+		if text, there := c.lookup(name); there {
 			set(name, text)
 		} else {
 			c.names = append(c.names, name)
@@ -189,34 +195,34 @@ type noContents string
 
 func (e noContents) Error() string { return "No contents for file " + string(e) }
 
-func (p *Process) sidecarFiles(c *sidecarConfig) error {
+func (c *sidecar) copyFiles() error {
 	for _, name := range c.notEmpty {
 		file := filepath.Join(c.input, name)
-		if info, err := os.Stat(p.path(file)); err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		if info, err := os.Stat(c.path(file)); err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
 			return noContents(file)
 		}
 	}
 	for _, name := range c.files {
-		if err := copyFile(p.path(filepath.Join(c.input, name)), p.path(filepath.Join(c.output, name)), false); err != nil {
+		if err := copyFile(c.path(filepath.Join(c.input, name)), c.path(filepath.Join(c.output, name)), false); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *Process) sidecarBinaries(c *sidecarConfig) error {
+func (c *sidecar) copyBinaries() error {
 	if c.mainVersion == c.version {
 		return nil
 	}
 	for _, name := range c.binaries {
-		to := p.path(filepath.Join(c.output, "bin", c.version, name))
+		to := c.path(filepath.Join(c.output, "bin", c.version, name))
 		if exists(to) {
 			continue
 		}
 		if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
 			return err
 		}
-		if err := copyFile(p.path(binaries+name), to, false); err != nil {
+		if err := copyFile(c.path(binaries+name), to, false); err != nil {
 			return err
 		}
 		if err := os.Chmod(to, 0o755); err != nil { // 0744 there: everything runs as one user
@@ -226,12 +232,12 @@ func (p *Process) sidecarBinaries(c *sidecarConfig) error {
 	return nil
 }
 
-func (p *Process) sidecarLibraries(c *sidecarConfig) error {
+func (c *sidecar) copyLibraries() error {
 	for i, version := range c.libraries {
 		name := "libfdb_c_" + version + ".so"
-		to := p.path(filepath.Join(c.output, "lib", "multiversion", name))
+		to := c.path(filepath.Join(c.output, "lib", "multiversion", name))
 		if i == 0 {
-			to = p.path(filepath.Join(c.output, "lib", "libfdb_c.so"))
+			to = c.path(filepath.Join(c.output, "lib", "libfdb_c.so"))
 		}
 		if exists(to) {
 			continue
@@ -239,19 +245,19 @@ func (p *Process) sidecarLibraries(c *sidecarConfig) error {
 		if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
 			return err
 		}
-		if err := copyFile(p.path(libraries2+name), to, false); err != nil {
+		if err := copyFile(c.path(libraries2+name), to, false); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// sidecarConf fills the template of fdbmonitor.conf: $NAME becomes the value, wherever it stands.
-func (p *Process) sidecarConf(c *sidecarConfig) error {
+// fillConf fills the template of fdbmonitor.conf: $NAME becomes the value, wherever it stands.
+func (c *sidecar) fillConf() error {
 	if c.conf == "" {
 		return nil
 	}
-	content, err := os.ReadFile(p.path(filepath.Join(c.input, c.conf)))
+	content, err := os.ReadFile(c.path(filepath.Join(c.input, c.conf)))
 	if err != nil {
 		return err
 	}
@@ -262,7 +268,7 @@ func (p *Process) sidecarConf(c *sidecarConfig) error {
 		}
 		text = strings.ReplaceAll(text, "$"+name, *c.substitutions[name])
 	}
-	target := p.path(filepath.Join(c.output, "fdbmonitor.conf"))
+	target := c.path(filepath.Join(c.output, "fdbmonitor.conf"))
 	temporary, err := os.CreateTemp(filepath.Dir(target), "")
 	if err != nil {
 		return err

@@ -25,8 +25,7 @@ import (
 // 7.4.6, SidecarHandler. In the older ones a second answer follows that to check_hash; no client reads it, and it is
 // not played. restart answers and ends nothing, since there it ends the thread of the request only.
 type sidecarServer struct {
-	p *Process
-	c *sidecarConfig
+	c *sidecar
 
 	mu          sync.Mutex
 	certificate *tls.Certificate
@@ -35,11 +34,11 @@ type sidecarServer struct {
 // certificatePause is how long the sidecar waits after a certificate has changed before it reads it.
 const certificatePause = 10 * time.Second
 
-func (p *Process) serveSidecar(ctx context.Context, c *sidecarConfig) int {
-	s := &sidecarServer{p: p, c: c}
+func (c *sidecar) serve(ctx context.Context) int {
+	s := &sidecarServer{c: c}
 	listener, err := net.Listen("tcp", c.bind)
 	if err != nil {
-		p.errorf("%v\n", err)
+		c.errorf("%v\n", err)
 		return exitError
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -50,14 +49,14 @@ func (p *Process) serveSidecar(ctx context.Context, c *sidecarConfig) int {
 		config, err := s.tlsConfig()
 		if err != nil {
 			listener.Close()
-			p.errorf("%v\n", err)
+			c.errorf("%v\n", err)
 			return exitError
 		}
 		listener = tls.NewListener(listener, config)
 		gone.Go(func() { s.refresh(ctx) })
 	}
 	server := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
-	signals, stop := p.signals(syscall.SIGINT, syscall.SIGTERM)
+	signals, stop := c.signals(syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	gone.Go(func() {
 		select {
@@ -66,9 +65,9 @@ func (p *Process) serveSidecar(ctx context.Context, c *sidecarConfig) int {
 		}
 		server.Close()
 	})
-	p.errorf("INFO Listening on %s\n", listener.Addr())
+	c.errorf("INFO Listening on %s\n", listener.Addr())
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		p.errorf("%v\n", err)
+		c.errorf("%v\n", err)
 		return exitError
 	}
 	return exitSuccess
@@ -79,7 +78,7 @@ func (s *sidecarServer) tlsConfig() (*tls.Config, error) {
 	if err := s.loadCertificate(); err != nil {
 		return nil, err
 	}
-	authority, err := os.ReadFile(s.p.path(s.c.authority))
+	authority, err := os.ReadFile(s.c.path(s.c.authority))
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +97,7 @@ func (s *sidecarServer) tlsConfig() (*tls.Config, error) {
 }
 
 func (s *sidecarServer) loadCertificate() error {
-	pair, err := tls.LoadX509KeyPair(s.p.path(s.c.certificate), s.p.path(s.c.key))
+	pair, err := tls.LoadX509KeyPair(s.c.path(s.c.certificate), s.c.path(s.c.key))
 	if err != nil {
 		return err
 	}
@@ -110,7 +109,7 @@ func (s *sidecarServer) loadCertificate() error {
 
 // refresh reads certificates again when their files change.
 func (s *sidecarServer) refresh(ctx context.Context) {
-	changed := watch(ctx, s.p.path(s.c.certificate), s.p.path(s.c.key))
+	changed := watch(ctx, s.c.path(s.c.certificate), s.c.path(s.c.key))
 	for {
 		select {
 		case <-ctx.Done():
@@ -118,7 +117,7 @@ func (s *sidecarServer) refresh(ctx context.Context) {
 		case <-changed:
 			pause(ctx, certificatePause)
 			if err := s.loadCertificate(); err != nil {
-				s.p.errorf("ERROR %v\n", err)
+				s.c.errorf("ERROR %v\n", err)
 			}
 		}
 	}
@@ -180,7 +179,7 @@ func (s *sidecarServer) get(w http.ResponseWriter, path string) {
 		s.answer(w, "OK\n")
 	case path == "/substitutions":
 		s.answer(w, s.c.json()+"\n")
-	case s.p.Version.Short() >= "7.4":
+	case s.c.Version.Short() >= "7.4":
 		s.fail(w, http.StatusNotFound, "Path "+path+" not found")
 	default:
 		s.fail(w, http.StatusNotFound, "Path not found")
@@ -189,9 +188,9 @@ func (s *sidecarServer) get(w http.ResponseWriter, path string) {
 
 // file is a file of the output folder. From 7.4 on others are refused.
 func (s *sidecarServer) file(w http.ResponseWriter, name string) (string, bool) {
-	base := s.p.path(s.c.output)
+	base := s.c.path(s.c.output)
 	file := filepath.Join(base, filepath.FromSlash(name))
-	if s.p.Version.Short() >= "7.4" && !strings.HasPrefix(file, filepath.Clean(base)) {
+	if s.c.Version.Short() >= "7.4" && !strings.HasPrefix(file, filepath.Clean(base)) {
 		s.fail(w, http.StatusForbidden, fmt.Sprintf("path %s is outside of the allowed directory %s and therefore denied", file, base))
 		return "", false
 	}
@@ -199,29 +198,29 @@ func (s *sidecarServer) file(w http.ResponseWriter, name string) (string, bool) 
 }
 
 func (s *sidecarServer) post(w http.ResponseWriter, path string) {
-	do := map[string]func(*sidecarConfig) error{
-		"/copy_files": s.p.sidecarFiles, "/copy_binaries": s.p.sidecarBinaries, "/copy_libraries": s.p.sidecarLibraries,
-		"/copy_monitor_conf": s.p.sidecarConf,
-		"/refresh_certs": func(*sidecarConfig) error {
+	do := map[string]func() error{
+		"/copy_files": s.c.copyFiles, "/copy_binaries": s.c.copyBinaries, "/copy_libraries": s.c.copyLibraries,
+		"/copy_monitor_conf": s.c.fillConf,
+		"/refresh_certs": func() error {
 			if !s.c.tls {
 				return errNoTLS
 			}
 			return s.loadCertificate()
 		},
-		"/restart": func(*sidecarConfig) error { return nil },
+		"/restart": func() error { return nil },
 	}[path]
 	if do == nil {
 		s.fail(w, http.StatusNotFound, "Path not found")
 		return
 	}
-	err, empty := do(s.c), noContents("")
+	err, empty := do(), noContents("")
 	switch {
 	case errors.Is(err, errNoTLS):
 		s.fail(w, http.StatusBadRequest, "Server is not using TLS")
-	case errors.As(err, &empty) && s.p.Version.Short() >= "7.4":
+	case errors.As(err, &empty) && s.c.Version.Short() >= "7.4":
 		s.fail(w, http.StatusBadRequest, empty.Error())
 	case err != nil:
-		s.p.errorf("ERROR Error processing request %v\n", err)
+		s.c.errorf("ERROR Error processing request %v\n", err)
 		s.fail(w, http.StatusInternalServerError, "Internal Server Error")
 	default:
 		s.answer(w, "OK\n")
@@ -243,7 +242,7 @@ func (s *sidecarServer) fail(w http.ResponseWriter, code int, message string) {
 }
 
 // json prints the substitutions as json.dumps does.
-func (c *sidecarConfig) json() string {
+func (c *sidecar) json() string {
 	var parts []string
 	for _, name := range c.names {
 		key, err1 := json.Marshal(name)
