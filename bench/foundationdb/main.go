@@ -32,7 +32,7 @@ var measures = []measure{
 	{"steady", "a pass over a settled cluster: at most 10 calls of Objects, no write, 0.1 ms of CPU a group, at 1,000 12 times that at 100; parsing: 0.1 ms a process", steady, []string{"groups", "calls of Objects", "status calls", "writes", "CPU a pass", "a group", "against 100", "parsing", "a process"}, ""},
 	{"create", "the creation of a cluster: at most 3 writes a group and one a pass, 3 s of CPU at 1,000", create, []string{"groups", "passes", "calls", "writes a group", "of the status", "others", "CPU"}, ""},
 	{"knob", "a changed knob: at most 2 writes a pod, 1 recovery, 3 s of CPU at 1,000", knob, []string{"groups", "passes", "calls", "writes", "writes a pod", "recoveries", "CPU"}, ""},
-	{"status", "the size of the status with all conditions set: below 1 MB at 1,000", statusSize, []string{"groups", "bytes", "bytes a group"}, ""},
+	{"status", "the size of the status with all conditions set: below 1 MB at 1,000", statusSize, []string{"groups", "bytes", "bytes a group", "with the 16 that a group can have at once"}, ""},
 	{"memory", "resident MiB of pawl operator with a cluster at rest, on a real API server: at most 150 more than with none at 1,000", process, []string{"groups", "without", "with", "more", "cores", "of its tools"}, "1000"},
 	{"heap", "MiB that the operator remembers of a settled cluster", memory, []string{"groups", "MiB more than with none"}, ""},
 	{"replace", "a failed group, from the moment it may be replaced until its successor serves", replace, []string{"groups", "passes", "virtual time"}, ""},

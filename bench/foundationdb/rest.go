@@ -16,12 +16,14 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
 	fdbtest "github.com/pawl-dev/pawl/test/foundationdb"
@@ -121,6 +123,7 @@ func (p *paper) fill(ctx context.Context, n, groups int) (err error) {
 	began := time.Now()
 	for i := range n {
 		c := clusterOf(fmt.Sprintf("c-%03d", i), groups)
+		c.Spec.Processes = map[v1beta2.ProcessClass]v1beta2.ProcessSettings{v1beta2.ProcessClass("general"): {PodTemplate: small()}}
 		if err := p.client.Create(ctx, c); err != nil {
 			return err
 		}
@@ -146,6 +149,16 @@ func (p *paper) fill(ctx context.Context, n, groups int) (err error) {
 			return fmt.Errorf("%d of %d clusters are up: %w\n%s", ready, n, err, operator.Tail())
 		}
 	}
+}
+
+// small is the template of pods of which hundreds fit on a node.
+func small() *corev1.PodTemplateSpec {
+	need := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("1Mi")}
+	t := &corev1.PodTemplateSpec{}
+	for _, name := range []string{"foundationdb", foundationdb.SidecarContainer} {
+		t.Spec.Containers = append(t.Spec.Containers, corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Requests: need, Limits: need}})
+	}
+	return t
 }
 
 // resting is an operator that has nothing to do.
