@@ -33,8 +33,18 @@ const (
 	name      = "main"
 )
 
-// newWorld makes a world with a cluster of a number of groups: of 12, 5 are stateless, 3 logs, the rest
-// storage; of more, four fifths are storage.
+// clusterOf is a cluster of a number of groups: of 12, 5 are stateless, 3 logs, the rest storage; of more, four fifths
+// are storage.
+func clusterOf(name string, groups int) *v1beta2.FoundationDBCluster {
+	logs, stateless := max(3, groups/10), max(5, groups/10)
+	c := &v1beta2.FoundationDBCluster{}
+	c.Namespace, c.Name = namespace, name
+	c.Spec.Version = tested
+	c.Spec.ProcessCounts = map[v1beta2.ProcessClass]int{"storage": groups - logs - stateless, "log": logs, "stateless": stateless}
+	return c
+}
+
+// newWorld makes a world with a cluster of a number of groups.
 func newWorld(groups int) (*world, error) {
 	w := &world{World: sim.New(sim.Options{
 		Seed: 1, Nodes: max(20, groups), Zones: 3,
@@ -42,12 +52,7 @@ func newWorld(groups int) (*world, error) {
 	})}
 	i := w.As("operator")
 	w.operator = clusters.New(objects{i.Objects, w}, database{i.Database, w}, sidecars{i.Sidecars, w}, clusters.Options{Now: w.Now, Parallel: 1})
-	logs, stateless := max(3, groups/10), max(5, groups/10)
-	c := &v1beta2.FoundationDBCluster{}
-	c.Namespace, c.Name = namespace, name
-	c.Spec.Version = "7.3.69"
-	c.Spec.ProcessCounts = map[v1beta2.ProcessClass]int{"storage": groups - logs - stateless, "log": logs, "stateless": stateless}
-	return w, w.As("").Objects.Create(context.Background(), c)
+	return w, w.As("").Objects.Create(context.Background(), clusterOf(name, groups))
 }
 
 // pass makes one pass, and lets time go on until the next one is due.

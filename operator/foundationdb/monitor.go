@@ -62,7 +62,10 @@ func MonitorConf(c *v1beta2.FoundationDBCluster, class fdb.Class, image v1beta2.
 // SpecInvalid for a command of more than 10,000 characters, and for a pod without an IP of the family that the
 // spec asks for.
 func StartCommands(c *v1beta2.FoundationDBCluster, class fdb.Class, image v1beta2.ImageType, servers int, variables map[string]string) ([]string, error) {
-	arguments := template(c, class, image, servers)
+	return startCommands(template(c, class, image, servers), class, image, servers, variables)
+}
+
+func startCommands(arguments []argument, class fdb.Class, image v1beta2.ImageType, servers int, variables map[string]string) ([]string, error) {
 	binary, err := joined(env(envBinaryDir), text("/fdbserver")).expand(0, variables)
 	if err != nil {
 		return nil, err

@@ -15,21 +15,58 @@ import (
 )
 
 // Wanted is what the children of one cluster should be, worked out once for each class: pods of a class differ only
-// by a number. It holds as long as neither spec nor status changes, and serves one goroutine.
+// by a number. It serves one goroutine.
 //
 //	wanted := foundationdb.WantedOf(cluster)
+//	wanted = wanted.Renewed(cluster) // in the next pass: the same one, unless spec or status ask for other children
 //	hash, err := wanted.PodHash(id) // without building the pod, which costs some ten times as much
 //	why, replace := wanted.Misconfigured(id, pod, claim, options)
 type Wanted struct {
-	c      *v1beta2.FoundationDBCluster
-	pods   map[fdb.GroupID]*podPattern // by prefix and class
-	hashes map[fdb.GroupID]string
-	claims map[fdb.Class]*corev1.PersistentVolumeClaim
+	c        *v1beta2.FoundationDBCluster // what the children follow from, and nothing else
+	text     string                       // its JSON
+	pods     map[fdb.GroupID]*podPattern  // by prefix and class
+	hashes   map[fdb.GroupID]string
+	claims   map[fdb.Class]*corev1.PersistentVolumeClaim
+	commands map[commandKey][]argument
 }
 
-// WantedOf returns what the children of a cluster should be. The cluster must not change any more.
-func WantedOf(c *v1beta2.FoundationDBCluster) *Wanted {
-	return &Wanted{c: c, pods: map[fdb.GroupID]*podPattern{}, hashes: map[fdb.GroupID]string{}, claims: map[fdb.Class]*corev1.PersistentVolumeClaim{}}
+type commandKey struct {
+	class   fdb.Class
+	image   v1beta2.ImageType
+	servers int
+}
+
+// WantedOf returns what the children of a cluster should be. Its spec must not change any more.
+func WantedOf(c *v1beta2.FoundationDBCluster) *Wanted { return (*Wanted)(nil).Renewed(c) }
+
+// Renewed returns what the children of a cluster should be now: w, if they follow from the same, or another one.
+func (w *Wanted) Renewed(c *v1beta2.FoundationDBCluster) *Wanted {
+	source := &v1beta2.FoundationDBCluster{Spec: c.Spec}
+	source.Namespace, source.Name, source.UID = c.Namespace, c.Name, c.UID
+	source.Status.ConnectionString, source.Status.RunningVersion = c.Status.ConnectionString, c.Status.RunningVersion
+	source.Status.RequiredAddresses, source.Status.HasListenIPsForAllPods = c.Status.RequiredAddresses, c.Status.HasListenIPsForAllPods
+	encoded, err := json.Marshal(source)
+	if err != nil {
+		panic(err) // a kind of Kubernetes
+	}
+	if w != nil && w.text == string(encoded) {
+		return w
+	}
+	return &Wanted{
+		c: source, text: string(encoded), pods: map[fdb.GroupID]*podPattern{}, hashes: map[fdb.GroupID]string{},
+		claims: map[fdb.Class]*corev1.PersistentVolumeClaim{}, commands: map[commandKey][]argument{},
+	}
+}
+
+// StartCommands is StartCommands for a pod of the cluster.
+func (w *Wanted) StartCommands(class fdb.Class, image v1beta2.ImageType, servers int, variables map[string]string) ([]string, error) {
+	key := commandKey{class, image, servers}
+	arguments, known := w.commands[key]
+	if !known {
+		arguments = template(w.c, class, image, servers)
+		w.commands[key] = arguments
+	}
+	return startCommands(arguments, class, image, servers, variables)
 }
 
 // podPattern is the JSON of the pods of a class, cut where the number of the group stands.

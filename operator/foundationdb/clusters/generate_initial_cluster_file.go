@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"time"
@@ -38,8 +39,14 @@ func generateInitialClusterFile(p *pass) decision {
 	if err != nil {
 		return waits(startAgain, fault.Of(err).Reason(), "%s", fault.Message(err))
 	}
-	return acts(outcome.Wait(time.Second, "ClusterFileNew", "the config map gets the connection string next"),
-		saving("write the first connection string", []string{c.String()}, func(p *pass) { p.cluster.Status.ConnectionString = c.String() }))
+	write := func(p *pass) { p.cluster.Status.ConnectionString = c.String() }
+	return acts(outcome.Wait(time.Second, "ClusterFileNew", "the config map gets the connection string next"), act{
+		Name: "write the first connection string", Targets: []string{c.String()}, Assume: write,
+		Do: func(_ context.Context, p *pass) outcome.Outcome {
+			write(p) // stored at the end of the pass, which is next
+			return outcome.Done()
+		},
+	})
 }
 
 // firstConnection chooses the first coordinators among the pods that run; otherwise it says what is

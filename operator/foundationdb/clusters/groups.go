@@ -239,7 +239,7 @@ func (p *pass) commandsDiffer(g *v1beta2.ProcessGroupStatus, m *member, servers 
 	if m.variables == nil {
 		return g.Has(v1beta2.IncorrectCommandLine), m.pod.Status.Phase == corev1.PodRunning
 	}
-	commands, err := foundationdb.StartCommands(p.cluster, classOf(g), foundationdb.ImageTypeOf(m.pod), servers, m.variables)
+	commands, err := p.pods.StartCommands(classOf(g), foundationdb.ImageTypeOf(m.pod), servers, m.variables)
 	if err != nil {
 		return g.Has(v1beta2.IncorrectCommandLine), false
 	}

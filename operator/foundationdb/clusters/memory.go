@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pawl-dev/pawl/fdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb/port"
 )
 
@@ -26,6 +27,8 @@ type memory struct {
 	variables map[types.UID]variables
 	// present are the pods that have the binary of a version.
 	present map[types.UID]string
+	// pods are the children as they should be, with what was worked out of them.
+	pods *foundationdb.Wanted
 	// told is what the other operators know of the groups that something is to be done with; nil: that is not known.
 	told map[fdb.Action][]string
 	// lockMayBeOurs: the lock was taken, or could have been.

@@ -35,7 +35,8 @@ func (p *pass) observe() {
 	}
 	s.HasIncorrectConfigMap = p.wanted == nil || !covers(p.configMap, p.wanted)
 	s.HasIncorrectServiceConfig = p.servicesDiffer()
-	p.pods = foundationdb.WantedOf(p.cluster)
+	p.pods = p.memory.pods.Renewed(p.cluster)
+	p.memory.pods = p.pods
 	p.observeGroups()
 	p.count()
 }
