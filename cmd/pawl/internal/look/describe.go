@@ -97,7 +97,7 @@ func (a verbs) describeObject(ctx context.Context, b backend.Backend, ref contro
 		return a.describeApplication(ctx, b, objects, o)
 	}
 	if report.KindOf(o.Kind) != "" {
-		return a.describeDatabase(o)
+		return a.describeDatabase(b, o)
 	}
 	runs, err := runsOf(ctx, b, o, 5)
 	if err != nil {
