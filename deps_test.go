@@ -21,6 +21,7 @@ type layer struct {
 	kind   kind
 	rule   string   // shown when the rule is broken
 	layers []string // other layers; a name that ends in / means all layers below it
+	except []string // of layers: those that it must not import after all
 	libs   []string // libraries, by prefix; "any" for all but Kubernetes
 	std    []string // standard packages that core layers must not use, but this one may
 }
@@ -79,6 +80,8 @@ const (
 	suiteRule     = "a conformance suite imports the layer that it tests, and what that layer may import"
 	newLayerRule  = "put its code into a layer, or add the layer and its rule to deps_test.go"
 	cmdRule       = "nothing imports cmd"
+	pawlRule      = "cmd/pawl imports all layers, but simulated databases through operator/foundationdb/sandbox only"
+	sandboxRule   = "sandbox is the FoundationDB operator with its simulator behind an API of its own: no client of Kubernetes"
 	suiteOnlyRule = "a conformance suite is for tests only"
 	httpRule      = "the core imports no HTTP"
 	reachRule     = "no core layer imports SQL or Kubernetes"
@@ -207,7 +210,9 @@ var table = map[string]layer{
 	"operator/foundationdb/clusters":      {kind: edge, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/condition", "operator/foundationdb", "operator/foundationdb/port"}), libs: apiLibs},
 	"operator/foundationdb/backups":       {kind: edge, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/condition", "operator/foundationdb", "operator/foundationdb/port"}), libs: apiLibs},
 	"operator/foundationdb/restores":      {kind: edge, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/condition", "operator/foundationdb", "operator/foundationdb/port"}), libs: apiLibs},
-	"operator/foundationdb/kube":          {kind: edge, rule: fdbRule, layers: slices.Concat(kubeLayers, []string{"operator/foundationdb", "operator/foundationdb/"}), libs: kubeLibs},
+	// The only product code that imports the simulator: what pawl dev --fdb plays.
+	"operator/foundationdb/sandbox": {kind: edge, rule: sandboxRule, layers: slices.Concat(coreLayers, []string{"kube/api", "operator/foundationdb", "operator/foundationdb/"}), except: []string{"operator/foundationdb/kube", "operator/foundationdb/tool"}, libs: slices.Concat(apiLibs, []string{"k8s.io/streaming/"})},
+	"operator/foundationdb/kube":    {kind: edge, rule: fdbRule, layers: slices.Concat(kubeLayers, []string{"operator/foundationdb", "operator/foundationdb/"}), libs: kubeLibs},
 
 	// The same packages as the library that it replaces: only the import prefix differs.
 	"compat":                    {kind: edge, rule: compatRule, layers: baseLayers}, // internal/
@@ -226,7 +231,7 @@ var table = map[string]layer{
 	"examples/classic": {kind: frontend, rule: "an operator of the classic style imports compat, and nothing else of Pawl", layers: []string{"compat/"}, libs: kubeLibs},
 	"docs/guide":       {kind: frontend, rule: "the guide holds no code but the tests that keep it true"},
 	"cmd/fdbsim":       {kind: frontend, rule: "fdbsim is the programs of fdb/sim/program", layers: []string{"fdb/sim/program"}},
-	"cmd/pawl":         {kind: frontend, rule: cmdRule, layers: []string{"*"}, libs: kubeLibs},
+	"cmd/pawl":         {kind: frontend, rule: pawlRule, layers: []string{"*"}, except: []string{"fdb/sim", "fdb/sim/", "operator/foundationdb/sim"}, libs: kubeLibs},
 }
 
 // Packages that no core layer may import, directly or indirectly.
@@ -399,8 +404,12 @@ func relative(importPath string) (string, bool) {
 }
 
 func allowsLayer(r layer, other string) bool {
-	return slices.ContainsFunc(r.layers, func(allowed string) bool {
-		return allowed == "*" || allowed == other || strings.HasSuffix(allowed, "/") && strings.HasPrefix(other, allowed)
+	return among(r.layers, other) && !among(r.except, other)
+}
+
+func among(layers []string, other string) bool {
+	return slices.ContainsFunc(layers, func(one string) bool {
+		return one == "*" || one == other || strings.HasSuffix(one, "/") && strings.HasPrefix(other, one)
 	})
 }
 
@@ -460,6 +469,8 @@ func TestImportRules(t *testing.T) {
 		"sibling operators":                       {in("operator/rollout", "~/operator/foundationdb"), "sibling operators never import each other"},
 		"kube for operators":                      {in("operator/rollout", "~/kube/workload", "~/rollout"), ""},
 		"cmd imports all":                         {in("cmd/pawl", "~/server", "~/store/sql", "k8s.io/api/core/v1"), ""},
+		"a simulated database in cmd":             {in("cmd/pawl", "~/operator/foundationdb/sandbox", "~/fdb/sim"), "layer cmd/pawl imports fdb/sim (in cmd/pawl): cmd/pawl imports all layers, but simulated databases through"},
+		"a sandbox has no client":                 {in("operator/foundationdb/sandbox", "~/operator/foundationdb/sim", "~/operator/foundationdb/kube"), "layer operator/foundationdb/sandbox imports operator/foundationdb/kube"},
 		"nothing imports cmd":                     {in("examples/demo", "~/cmd/pawl"), "nothing imports cmd"},
 		"nor do tests":                            {tests, "tests of layer server import cmd/pawl"},
 		"a classic operator":                      {in("examples/classic/shop", "~/compat/wfengine", "k8s.io/api/core/v1"), ""},

@@ -186,7 +186,7 @@ func scrape(ctx context.Context, ip string) (map[string]bool, error) {
 func metricsSource(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
-	for _, name := range []string{"kube/controller/metrics.go", "telemetry/metrics.go", "operator/rollout/metrics.go"} {
+	for _, name := range []string{"kube/controller/metrics.go", "telemetry/metrics.go", "operator/rollout/metrics.go", "operator/foundationdb/kube/metrics.go", "operator/foundationdb/kube/metrics_clusters.go"} {
 		text, err := os.ReadFile(filepath.Join("..", "..", name))
 		if err != nil {
 			t.Fatal(err)

@@ -124,6 +124,7 @@ func (s *store) put(o port.Object) {
 		}
 		s.children[owner.UID][reference{kind, n}] = true
 	}
+	s.w.tell(before, o)
 	s.w.changed(before, o)
 }
 
@@ -220,6 +221,7 @@ func (s *store) remove(o port.Object, owner string) {
 	delete(s.byUID, o.GetUID())
 	delete(s.w.claims.deleters, o.GetUID())
 	s.disown(kind, before)
+	s.w.tell(before, nil)
 	s.w.removed(before, owner)
 	children := slices.SortedFunc(maps.Keys(s.children[o.GetUID()]), func(a, b reference) int {
 		return cmp.Or(cmp.Compare(a.kind, b.kind), a.compare(b.name))

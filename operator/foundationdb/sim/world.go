@@ -102,6 +102,7 @@ type World struct {
 	random   *rand.Rand
 	store    *store
 	events   []Event
+	watchers []func(before, now port.Object)
 
 	// Its parts, each with its own state. What the embedded ones export is what a World can do.
 	nodes

@@ -60,6 +60,7 @@ type Kube struct {
 	mapper    *restmapper.DeferredDiscoveryRESTMapper
 	notifier  control.Notifier
 	watches   watches
+	clock     clock // of the API server
 
 	ctx  context.Context // of background work
 	stop context.CancelFunc
@@ -97,6 +98,7 @@ func OpenKube(_ context.Context, o KubeOptions) (*Kube, error) {
 	}
 	config := rest.CopyConfig(o.Config)
 	config.QPS, config.Burst = -1, 0 // priority and fairness are the server's
+	config.Wrap(k.clock.wrap)
 	k.config = config
 	if k.client, err = dynamic.NewForConfig(config); err != nil {
 		return nil, runtype.InputInvalid.Errorf("the way to the Kubernetes cluster: %w", err)

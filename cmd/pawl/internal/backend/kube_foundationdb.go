@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,6 +27,8 @@ type Databases interface {
 	// Exec runs a program in a container, and returns its exit code. An error says that it is not known whether it
 	// ran, or with controller.Forbidden that it did not.
 	Exec(ctx context.Context, e Exec) (code int, err error)
+	// Now is the time by the clock of the API server.
+	Now() time.Time
 }
 
 // Exec is a program in a container.

@@ -139,7 +139,7 @@ func targets(cmd *cobra.Command) (usesBackend bool, why string) {
 	for top.HasParent() && top.Parent().HasParent() {
 		top = top.Parent()
 	}
-	if top.Name() == consoleVerb {
+	if top.Name() == consoleVerb || top.Name() == devVerb && cmd != top {
 		return true, ""
 	}
 	switch top.GroupID {
@@ -186,8 +186,11 @@ func databases(cmd *cobra.Command) bool {
 	return false
 }
 
-// consoleVerb is a server that is a face of a cluster.
-const consoleVerb = "console"
+// consoleVerb is a server that is a face of a cluster; verbs below devVerb are for the cluster that it plays.
+const (
+	consoleVerb = "console"
+	devVerb     = "dev"
+)
 
 // setTarget determines the namespaces of the call.
 func (a *App) setTarget(cmd *cobra.Command) error {

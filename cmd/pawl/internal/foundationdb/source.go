@@ -89,7 +89,7 @@ func (a verbs) open(ctx context.Context, w where) (*source, error) {
 	s.backend = b
 	if s.objects, err = b.Objects(); err == nil {
 		if databases, ok := b.(backend.Databases); ok {
-			s.exec = databases.Exec
+			s.exec, s.now = databases.Exec, databases.Now
 			s.reader, err = databases.DatabaseReader()
 		}
 	}

@@ -97,7 +97,7 @@ func (a verbs) describeObject(ctx context.Context, b backend.Backend, ref contro
 		return a.describeApplication(ctx, b, objects, o)
 	}
 	if report.KindOf(o.Kind) != "" {
-		return a.describeDatabase(o)
+		return a.describeDatabase(b, o)
 	}
 	runs, err := runsOf(ctx, b, o, 5)
 	if err != nil {
@@ -107,7 +107,7 @@ func (a verbs) describeObject(ctx context.Context, b backend.Backend, ref contro
 		Object control.Object `json:"object"`
 		Runs   []view.Run     `json:"runs"`
 	}
-	return a.Emit(described{o, runs}, []string{o.Ref.String()}, func() string { return view.DescribeObject(o, runs, time.Now(), a.Style(a.Out)) })
+	return a.Emit(described{o, runs}, []string{o.Ref.String()}, func() string { return view.DescribeObject(o, runs, nowOf(b), a.Style(a.Out)) })
 }
 
 // runsOf returns the newest runs whose subject is an object.

@@ -12,9 +12,16 @@ import (
 	"github.com/pawl-dev/pawl/view"
 )
 
+// nowOf is the time by the clock of a backend, where that may be another one than ours.
+func nowOf(b backend.Backend) time.Time {
+	if d, ok := b.(backend.Databases); ok {
+		return d.Now()
+	}
+	return time.Now()
+}
+
 // tableOf is the table of objects: kinds that have columns of their own show these.
-func tableOf(objects []control.Object) string {
-	now := time.Now()
+func tableOf(objects []control.Object, now time.Time) string {
 	if t, ok := report.ObjectTable(objects, now); ok {
 		return t.String()
 	}
@@ -29,7 +36,7 @@ type told struct {
 	exit  int // of a watch that sees it
 }
 
-func tell(o control.Object) (told, error) {
+func tell(o control.Object, now time.Time) (told, error) {
 	switch report.KindOf(o.Kind) {
 	case report.BackupKind:
 		b, err := report.BackupOf(o)
@@ -41,7 +48,7 @@ func tell(o control.Object) (told, error) {
 		if v.Reconciled {
 			exit = view.ExitDone
 		}
-		return told{v, func(time.Time) string { return v.Describe() }, tableOf([]control.Object{o}), exit}, nil
+		return told{v, func(time.Time) string { return v.Describe() }, tableOf([]control.Object{o}, now), exit}, nil
 	case report.RestoreKind:
 		r, err := report.RestoreOf(o)
 		if err != nil {
@@ -54,16 +61,17 @@ func tell(o control.Object) (told, error) {
 	if err != nil {
 		return told{}, err
 	}
-	v := report.Of(report.Facts{Cluster: c, Now: time.Now()})
+	v := report.Of(report.Facts{Cluster: c, Now: now})
 	return told{v, v.Describe, v.Line(), v.Exit()}, nil
 }
 
-func (a verbs) describeDatabase(o control.Object) error {
-	t, err := tell(o)
+func (a verbs) describeDatabase(b backend.Backend, o control.Object) error {
+	now := nowOf(b)
+	t, err := tell(o, now)
 	if err != nil {
 		return err
 	}
-	return a.Emit(t.value, []string{o.Ref.String()}, func() string { return t.text(time.Now()) })
+	return a.Emit(t.value, []string{o.Ref.String()}, func() string { return t.text(now) })
 }
 
 // watchDatabase prints a line whenever something has changed, until the object is as it should be or needs somebody.
@@ -72,7 +80,7 @@ func (a verbs) watchDatabase(ctx context.Context, b backend.Backend, objects con
 	err := a.repeat(ctx, b, true, func() (any, []string, string, error) {
 		o, err := objects.Get(ctx, ref)
 		if err == nil {
-			last, err = tell(o)
+			last, err = tell(o, nowOf(b))
 		}
 		return last.value, []string{ref.String()}, last.line, err
 	}, func() bool { return last.exit != view.ExitActive })

@@ -234,7 +234,7 @@ func (a verbs) objectTable(ctx context.Context, b backend.Backend, kind, name st
 		if err != nil {
 			return nil, nil, "", a.Elsewhere(kind, err)
 		}
-		return object, []string{object.Ref.String()}, tableOf([]control.Object{object}), nil
+		return object, []string{object.Ref.String()}, tableOf([]control.Object{object}, nowOf(b)), nil
 	}
 	selector, err := control.ParseSelector(o.selector)
 	if err != nil {
@@ -256,7 +256,7 @@ func (a verbs) objectTable(ctx context.Context, b backend.Backend, kind, name st
 	if err != nil {
 		return nil, nil, "", err
 	}
-	text := tableOf(all.Items)
+	text := tableOf(all.Items, nowOf(b))
 	if len(all.Items) == 0 {
 		text = "no objects of kind " + kind + cli.Suggest(kind, cli.Listed) + a.ClusterHint(kind) + "\n"
 	}

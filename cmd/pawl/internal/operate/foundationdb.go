@@ -40,6 +40,9 @@ func (d *databaseOperator) setup() error {
 	if err != nil {
 		return errors.Join(err, tools.Close())
 	}
+	if _, err := fdbkube.NewClusterMetrics(m.Metrics(), objects); err != nil {
+		return errors.Join(err, tools.Close())
+	}
 	options := clusters.Options{
 		Limits: f.Limits, Templates: f.Templates, ReplaceOnSecurityContext: f.ReplaceOnSecurityContextChange,
 		KeepIncompatible: f.KeepIncompatibleProcesses, AdoptAtOnce: f.AdoptAtOnce, NoStatusCache: f.NoStatusCache, Links: metrics.Link,

@@ -74,26 +74,36 @@ Of the ready-made actions exec is off unless --actions names it.`,
 
 func (a verbs) devCommand() *cobra.Command {
 	var o serverOptions
+	var w worldOptions
 	cmd := &cobra.Command{
-		Use: "dev [DIR]", Short: "A server for trying things: loopback, SQLite, exec and local HTTP allowed",
+		Use: "dev [DIR] | --fdb [MANIFEST…]", Short: "A server for trying things: loopback, SQLite, exec and local HTTP allowed",
 		Long: `A server as pawl server is one, on loopback and with SQLite, that offers all
 ready-made actions and lets http actions reach loopback. DIR holds flows and
-machines.`,
-		Example: "  pawl dev flows/\n  pawl dev --flows flows/ --machines machines/ --dsn ./dev.db --listen 127.0.0.1:0",
-		Args:    cobra.MaximumNArgs(1),
-		RunE: a.Verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
+machines.
+
+` + worldAbout,
+		Example: "  pawl dev flows/\n  pawl dev --flows flows/ --machines machines/ --dsn ./dev.db --listen 127.0.0.1:0\n" + worldExamples,
+		RunE: a.Verb(func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			if host, _, err := net.SplitHostPort(o.listen); err != nil || !isLoopback(host) {
+				return cli.Usage.Errorf("--listen %s: pawl dev listens on loopback only; use pawl server", o.listen)
+			}
+			if w.foundationdb {
+				return a.playFoundationDB(ctx, o, w, args)
+			}
+			if err := w.unused(cmd, args); err != nil {
+				return err
+			}
 			a.Flags.Flows = append(args, a.Flags.Flows...)
 			if len(a.Flags.Actions) == 0 {
 				a.Flags.Actions = []string{"exec", "http", "sleep", "signal", "approval", "status"}
 			}
 			a.Flags.HTTPAllow = append(a.Flags.HTTPAllow, "127.0.0.0/8", "::1/128", "localhost")
-			if host, _, err := net.SplitHostPort(o.listen); err != nil || !isLoopback(host) {
-				return cli.Usage.Errorf("--listen %s: pawl dev listens on loopback only; use pawl server", o.listen)
-			}
 			return a.serve(ctx, "dev", o)
 		}),
 	}
 	o.flags(cmd)
+	w.flags(cmd)
+	cmd.AddCommand(a.faultCommand(), a.skipCommand())
 	return cmd
 }
 
