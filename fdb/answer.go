@@ -23,7 +23,7 @@ import (
 func Judge(c Call, v Version, exit int, stdout, stderr string) Result {
 	line, _ := TextLine(v)
 	r := reading{call: c, line: line, told: map[string]bool{}}
-	if c.reads() && c.Command != CommandConnection {
+	if c.Reads() && c.Command != CommandConnection {
 		stdout = r.document(stdout)
 	}
 	r.read(stdout)
@@ -56,8 +56,8 @@ func (c Command) silent() bool {
 	}
 }
 
-// reads reports whether a call only reads.
-func (c Call) reads() bool {
+// Reads reports whether a call changes nothing.
+func (c Call) Reads() bool {
 	switch c.Command {
 	case CommandStatus, CommandConnection, CommandVersion, CommandBackupStatus, CommandRestoreStatus:
 		return true

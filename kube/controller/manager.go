@@ -78,7 +78,7 @@ type Options struct {
 // Manager runs controllers: see controller-runtime's Manager. Errors of its client are
 // faults, reads come from caches, and probes and metrics are served at one address. A
 // former leader writes nothing after its lease; use Fence for writes to other servers than
-// the API server.
+// the API server, and Leading for acts that are no requests.
 type Manager struct {
 	manager.Manager
 	options  Options
@@ -227,6 +227,18 @@ func (m *Manager) Fence(next http.RoundTripper) http.RoundTripper {
 		return next
 	}
 	return m.fence.wrap(next)
+}
+
+// Leading returns LEADER_LOST after the lease of this leader. Acts that are no requests, such as
+// programs that are started, ask it right before.
+func (m *Manager) Leading() error {
+	if m.fence == nil {
+		return nil
+	}
+	if ago := m.fence.expiredFor(); ago > 0 {
+		return LeaderLost.Errorf("the lease ended %s ago", ago.Round(time.Millisecond))
+	}
+	return nil
 }
 
 // Metrics returns the registry for further metrics of this process.

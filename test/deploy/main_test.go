@@ -87,7 +87,9 @@ func installManifest(t *testing.T) *fixture {
 	defer cancel()
 	err := deploy.Install(ctx, h.plane, func(u *unstructured.Unstructured) bool {
 		if u.GetKind() == "Deployment" {
-			listen(t, u)
+			if err := deploy.Listen(u); err != nil {
+				t.Fatal(err)
+			}
 		}
 		return true
 	})
@@ -117,26 +119,6 @@ func (h *fixture) stopOperators() {
 		}
 		return nil
 	})
-}
-
-// listen makes operators listen at the address of their pod.
-func listen(t *testing.T, deployment *unstructured.Unstructured) {
-	t.Helper()
-	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
-	if err != nil || len(containers) != 1 {
-		t.Fatalf("%d containers: %v", len(containers), err)
-	}
-	c := containers[0].(map[string]any)
-	args := c["args"].([]any)
-	n := slices.Index(args, any("--listen=:7296"))
-	if n < 0 {
-		t.Fatalf("where does it listen? %v", args)
-	}
-	args[n] = "--listen=$(POD_IP):7296"
-	c["env"] = append(c["env"].([]any), map[string]any{"name": "POD_IP", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "status.podIP"}}})
-	if err := unstructured.SetNestedSlice(deployment.Object, containers, "spec", "template", "spec", "containers"); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func (h *fixture) try(args ...string) (string, error) {

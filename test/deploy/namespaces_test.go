@@ -63,7 +63,9 @@ func (r release) install(h *fixture, namespaces []string, values map[string]any)
 	}
 	for _, u := range objects {
 		if u.GetKind() == "Deployment" {
-			listen(h.t, u)
+			if err := deploy.Listen(u); err != nil {
+				h.t.Fatal(err)
+			}
 		}
 	}
 	if _, err := deploy.Kubectl(ctx, h.plane, objects, "apply", "--server-side", "--force-conflicts"); err != nil {

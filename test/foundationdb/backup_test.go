@@ -78,18 +78,20 @@ func TestBackup(t *testing.T) {
 	l.remove()
 }
 
+// blobCredentials is what the tools read of the samples' blob store.
+const blobCredentials = `{"accounts": {"seaweedfs@seaweedfs:8333": {"secret": "tot4llys3cure"}}}`
+
 // credentials makes the secrets that the samples mount, and tells the operator's tools the same.
 func (l *life) credentials() {
 	l.Helper()
-	text := `{"accounts": {"seaweedfs@seaweedfs:8333": {"secret": "tot4llys3cure"}}}`
 	for name, data := range map[string]map[string]string{
-		"backup-credentials":              {"credentials": text},
+		"backup-credentials":              {"credentials": blobCredentials},
 		"fdb-kubernetes-operator-secrets": {"tls.crt": "none", "tls.key": "none"},
 	} {
 		l.must(l.admin.Create(l.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}, StringData: data}))
 	}
 	file := filepath.Join(l.TempDir(), "credentials")
-	l.must(os.WriteFile(file, []byte(text), 0o600))
+	l.must(os.WriteFile(file, []byte(blobCredentials), 0o600))
 	l.environment.Env = append(l.environment.Env, "FDB_BLOB_CREDENTIALS="+file)
 }
 

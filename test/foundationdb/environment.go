@@ -35,6 +35,9 @@ type Options struct {
 	Model   sim.Options                    // of each database; its Times and Rules are Quick where they are zero
 	Kubelet func(*kubelet.Options)         // changes the options of the nodes
 	Seed    uint64
+	// Tools says that the images of the launcher have tools that act as Owner in the world: those that the chart copies
+	// to the operator. Otherwise nothing that runs in a pod acts as the operator.
+	Tools bool
 }
 
 // Versions are those that pods may run and tools exist for.
@@ -56,6 +59,9 @@ var QuickFlags = []string{
 	"--fdb-minimum-recovery-time-for-exclusion", "6s", "--fdb-minimum-recovery-time-for-inclusion", "6s", "--fdb-minimum-recovery-time-for-configuration", "6s",
 	"--fdb-coordinator-missing-wait", "6s", "--fdb-coordinator-undesired-wait", "6s", "--fdb-global-synchronization-wait", "1s", "--fdb-look", "2s", "--fdb-max-cli-timeout", "5s",
 }
+
+// tools are those that the operator runs.
+var tools = []string{"fdbcli", "fdbbackup", "fdbrestore"}
 
 // Owner is the instance as which the operator acts in the world.
 const Owner = "pawl"
@@ -121,6 +127,11 @@ func (e *Environment) start(name, installed string, o Options) (err error) {
 		return err
 	}
 	options := kubelet.Options{Name: name, Mode: kubelet.Process, Nodes: o.Nodes, Node: o.Node, Images: images(installed, socket)}
+	if o.Tools {
+		if err := e.writeToolImages(installed, options.Images); err != nil {
+			return err
+		}
+	}
 	if o.Kubelet != nil {
 		o.Kubelet(&options)
 	}
@@ -219,12 +230,39 @@ func (e *Environment) writeTools(installed, socket string) error {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return err
 		}
-		for _, tool := range []string{"fdbcli", "fdbbackup", "fdbrestore"} {
+		for _, tool := range tools {
 			script := fmt.Sprintf("#!/bin/sh\nexport %s=%s FDBSIM_OWNER=%s\nexec %s \"$@\"\n", world.AddressVariable, socket, Owner, filepath.Join(installed, version, tool))
 			if err := os.WriteFile(filepath.Join(folder, tool), []byte(script), 0o755); err != nil {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// writeToolImages gives the images of the launcher the tools that writeTools has made.
+func (e *Environment) writeToolImages(installed string, images map[string]kubelet.Image) error {
+	for _, version := range Versions {
+		v, err := fdb.ParseVersion(version)
+		if err != nil {
+			return err
+		}
+		name, from, folder := "foundationdb/fdb-kubernetes-monitor:"+version, filepath.Join(installed, version), filepath.Join(e.dir, "images", version)
+		if err := os.CopyFS(folder, os.DirFS(from)); err != nil { // its programs look for others beside themselves
+			return err
+		}
+		for _, tool := range tools {
+			script, err := os.ReadFile(filepath.Join(e.Tools, v.Short(), tool))
+			if err == nil {
+				err = errors.Join(os.Remove(filepath.Join(folder, tool)), os.WriteFile(filepath.Join(folder, tool), script, 0o755)) //nolint:gosec // a program
+			}
+			if err != nil {
+				return err
+			}
+		}
+		image := images[name]
+		image.Path, image.Command = []string{folder}, []string{filepath.Join(folder, "fdb-kubernetes-monitor")}
+		images[name] = image
 	}
 	return nil
 }

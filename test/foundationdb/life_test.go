@@ -185,8 +185,10 @@ func (l *life) until(what string, within time.Duration, look func() error) {
 			l.Logf("%s after %s", what, time.Since(began).Round(100*time.Millisecond))
 			return
 		}
-		if ended := l.operator.Check(); ended != nil {
-			l.Fatalf("%s: %v", what, ended)
+		if l.operator != nil {
+			if ended := l.operator.Check(); ended != nil {
+				l.Fatalf("%s: %v", what, ended)
+			}
 		}
 		if time.Since(began) > within {
 			l.Fatalf("%s: not within %s: %v", what, within, err)
@@ -353,5 +355,7 @@ func (l *life) tell() {
 			}
 		})
 	}
-	l.Logf("the operator:\n%s", l.operator.Tail())
+	if l.operator != nil {
+		l.Logf("the operator:\n%s", l.operator.Tail())
+	}
 }

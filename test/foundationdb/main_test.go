@@ -9,11 +9,12 @@ import (
 
 	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
+	"github.com/pawl-dev/pawl/test/deploy"
 )
 
 // No nodes: nothing runs here. The admission plugin asks for the right on finalizers, as OpenShift does.
 var suite = controlplane.NewSuite(controlplane.Options{
-	CRDs: []string{"../../deploy/crds", "../../deploy/fdb"}, Kubelet: kubelet.Options{Nodes: -1}, Audit: []string{user, account},
+	CRDs: []string{"../../deploy/crds", "../../deploy/fdb"}, Kubelet: kubelet.Options{Nodes: -1}, Audit: []string{user, account, deploy.Account},
 	Admission: []string{"OwnerReferencesPermissionEnforcement"},
 })
 

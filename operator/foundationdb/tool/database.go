@@ -311,7 +311,10 @@ func (d *Database) begin(ctx context.Context, at port.Endpoint, call fdb.Call) (
 	if within.Err() != nil {
 		return j, context.Cause(within)
 	}
-	return j, nil
+	if call.Reads() {
+		return j, nil
+	}
+	return j, d.options.Allowed()
 }
 
 // enter counts a call that Close waits for.

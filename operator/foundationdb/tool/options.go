@@ -37,6 +37,9 @@ type Options struct {
 	// MaxStatus is how many bytes a status document, or what a transaction reads, may have. 0: 16 MiB,
 	// which is the status of some 5,000 processes.
 	MaxStatus int
+	// Allowed is asked right before a tool starts that may change a database, and before each line of a
+	// transaction: its error refuses it, as when this process is not the leader any more. nil: all are allowed.
+	Allowed func() error
 	// Log is told what a person should know. nil: nobody.
 	Log *slog.Logger
 }
@@ -55,6 +58,9 @@ func (o Options) withDefaults() (Options, error) {
 	o.Processes = max(0, o.Processes)
 	o.Processes = cmp.Or(o.Processes, 8)
 	o.MaxStatus = cmp.Or(o.MaxStatus, 16<<20)
+	if o.Allowed == nil {
+		o.Allowed = func() error { return nil }
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

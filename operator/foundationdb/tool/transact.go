@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"time"
@@ -42,7 +43,7 @@ func (d *Database) Transact(ctx context.Context, at port.Endpoint, read []fdb.Ra
 	})
 	defer stop()
 	dialogue := fdb.NewDialogue(read, decide)
-	printed, whole := talk(j.ctx, p, terminal, dialogue)
+	printed, whole := talk(func() error { return cmp.Or(j.ctx.Err(), d.options.Allowed()) }, p, terminal, dialogue)
 	if whole {
 		grace = exitGrace
 		j.learn()
@@ -53,8 +54,8 @@ func (d *Database) Transact(ctx context.Context, at port.Endpoint, read []fdb.Ra
 }
 
 // talk leads a dialogue to its end. Of one that ends too soon it returns what the process printed last. When
-// ctx has ended nothing is sent any more.
-func talk(ctx context.Context, p *process, terminal *os.File, dialogue *fdb.Dialogue) (printed string, whole bool) {
+// allowed returns an error nothing is sent any more.
+func talk(allowed func() error, p *process, terminal *os.File, dialogue *fdb.Dialogue) (printed string, whole bool) {
 	for {
 		stdout, stderr, asked := p.asked()
 		if !asked {
@@ -62,7 +63,7 @@ func talk(ctx context.Context, p *process, terminal *os.File, dialogue *fdb.Dial
 			return firstLine(stderr, stdout), false
 		}
 		line, last := dialogue.Next(stdout, stderr)
-		err := ctx.Err()
+		err := allowed()
 		if err == nil {
 			_, err = terminal.WriteString(line + "\n")
 		}

@@ -1,10 +1,14 @@
 package operate
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/operator/foundationdb/backups"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters"
@@ -31,7 +35,7 @@ func (d *databaseOperator) setup() error {
 	if err != nil {
 		return err
 	}
-	tools, err := tool.New(tool.Options{Folder: f.Tools, Timeout: f.CLITimeout, MaxTimeout: f.MaxCLITimeout, Log: o.Log})
+	tools, err := tool.New(tool.Options{Folder: f.Tools, Timeout: f.CLITimeout, MaxTimeout: f.MaxCLITimeout, Allowed: m.Leading, Log: o.Log})
 	if err != nil {
 		return err
 	}
@@ -48,7 +52,13 @@ func (d *databaseOperator) setup() error {
 		KeepIncompatible: f.KeepIncompatibleProcesses, AdoptAtOnce: f.AdoptAtOnce, NoStatusCache: f.NoStatusCache, Links: metrics.Link,
 	}
 	if f.FixCoordinatorIPs {
-		options.WriteClusterFile = fdbkube.NewShell(m.GetConfig(), f.PostTimeout).WriteClusterFile
+		shell := fdbkube.NewShell(m.GetConfig(), f.PostTimeout)
+		options.WriteClusterFile = func(ctx context.Context, pod *corev1.Pod, c fdb.Connection) error {
+			if err := m.Leading(); err != nil {
+				return err
+			}
+			return shell.WriteClusterFile(ctx, pod, c)
+		}
 	}
 	d.mu.Lock()
 	d.tools = tools
