@@ -83,7 +83,14 @@ func TestFence(t *testing.T) {
 		takes = 0
 		time.Sleep(11 * time.Second)
 		goes(http.MethodPatch, "/pods/a")
+		m := &Manager{fence: f}
+		if err := m.Leading(); err != nil {
+			t.Error(err)
+		}
 		time.Sleep(time.Millisecond)
+		if err := m.Leading(); fault.Of(err) != LeaderLost {
+			t.Errorf("after its lease it leads: %v", err)
+		}
 		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 			refused(method, "/pods/a")
 		}

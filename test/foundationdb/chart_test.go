@@ -214,10 +214,10 @@ func (i *installation) condition(kind, reason, text string) {
 // breaks breaks the database in the ways of the guide's table "If it does not go on", and mends it by what stands there.
 func (i *installation) breaks() {
 	i.Helper()
-	i.command(`kubectl patch fdb orders --type merge -p '{"spec":{"coordinatorSelection":[{"processClass":"proxy"}]}}'`)
-	i.condition(clusters.TypeReconciled, "FdbSpecInvalid", "spec.coordinatorSelection[0].processClass")
+	i.command(`kubectl patch fdb orders --type merge -p '{"spec":{"version":"7.1.67"}}'`)
+	i.condition(clusters.TypeReconciled, "FdbSpecInvalid", "spec.version")
 	i.command("kubectl delete pod " + i.podOf(i.roleless()).Name) // it comes back all the same
-	i.command(`kubectl patch fdb orders --type merge -p '{"spec":{"coordinatorSelection":null}}'`)
+	i.command(`kubectl patch fdb orders --type merge -p '{"spec":{"version":"7.3.79"}}'`)
 	i.command("kubectl wait --for=condition=Reconciled fdb/orders --timeout=15m")
 
 	i.command(`kubectl patch fdb orders --type merge -p '{"spec":{"version":"7.4.6"}}'`)

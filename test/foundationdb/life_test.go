@@ -278,9 +278,21 @@ func (l *life) judge(recoveries, more int) {
 // remove deletes the cluster and waits until nothing of it is left: objects, processes, volumes.
 func (l *life) remove() {
 	l.Helper()
+	l.deleted()
+	l.gone()
+}
+
+// deleted deletes the cluster.
+func (l *life) deleted() {
+	l.Helper()
 	if out, err := kubectl(l.T, l.namespace, "", "delete", "fdb", l.name, "--wait=false"); err != nil {
 		l.Fatalf("kubectl delete: %v\n%s", err, out)
 	}
+}
+
+// gone waits until nothing is left of the clusters that were deleted.
+func (l *life) gone() {
+	l.Helper()
 	l.until("deleted", 2*time.Minute, func() error {
 		var left []string
 		lists := []client.ObjectList{

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pawl-dev/pawl/fdb"
@@ -124,13 +125,7 @@ func TestLife(t *testing.T) {
 	l.apply("../../examples/foundationdb/access.yaml")
 	l.apply("../../examples/foundationdb/cluster.yaml")
 	l.reconciled("created", 2*time.Minute)
-	l.change(func(s *v1beta2.FoundationDBClusterSpec) {
-		s.AutomationOptions.WaitBetweenRemovalsSeconds = new(1)
-		s.MinimumUptimeSecondsForBounce = 6
-		s.AutomationOptions.Replacements.TaintReplacementOptions = []v1beta2.TaintReplacementOption{{Key: "node.kubernetes.io/unschedulable", DurationInSeconds: 1}}
-		s.AutomationOptions.Replacements.TaintReplacementTimeSeconds = new(1)
-		s.AutomationOptions.Replacements.MaxConcurrentReplacements = new(3)
-	})
+	l.hurry()
 	l.reconciled("hurried", time.Minute)
 	l.write("7.3.69", "7.4.6")
 	whole := l.T
@@ -154,6 +149,19 @@ func TestLife(t *testing.T) {
 	if !l.stuck() {
 		l.remove()
 	}
+}
+
+// hurry makes the waits of a cluster a tenth or less of what they are by default.
+func (l *life) hurry() {
+	l.Helper()
+	l.change(func(s *v1beta2.FoundationDBClusterSpec) {
+		s.AutomationOptions.WaitBetweenRemovalsSeconds = new(1)
+		s.MinimumUptimeSecondsForBounce = 6
+		s.AutomationOptions.Replacements.TaintReplacementOptions = []v1beta2.TaintReplacementOption{{Key: "node.kubernetes.io/unschedulable", DurationInSeconds: 1}}
+		s.AutomationOptions.Replacements.TaintReplacementTimeSeconds = new(1)
+		s.AutomationOptions.Replacements.MaxConcurrentReplacements = new(3)
+		s.AutomationOptions.Replacements.MaxFaultDomainsWithTaintedProcessGroups = new(intstr.FromString("50%")) // each pod is one
+	})
 }
 
 // caused is how many recoveries the operator has caused.

@@ -261,8 +261,12 @@ func TestFoundationDB(t *testing.T) {
 	if len(inits) != 2 {
 		t.Fatalf("%d containers copy tools", len(inits))
 	}
-	if image, folder := at(t, inits[0], "image"), at(t, inits[0], "volumeMounts", 0, "mountPath"); image != "foundationdb/fdb-kubernetes-monitor:7.1.67" || folder != "/usr/bin/fdb/7.1" {
+	if image, folder := at(t, inits[0], "image"), at(t, inits[0], "volumeMounts", 0, "mountPath"); image != "foundationdb/fdb-kubernetes-monitor:7.1.67" || folder != "/usr/bin/fdb" {
 		t.Errorf("tools of %v in %v", image, folder)
+	}
+	args, _ := at(t, inits[0], "args").([]any) // the launcher makes the folder 7.1 itself: fdbkubernetesmonitor/copy.go at 7.3.69, getCopyDetails
+	if !slices.Contains(args, any("--output-dir")) || args[len(args)-1] != "/usr/bin/fdb" {
+		t.Errorf("tools are copied by %v", args)
 	}
 }
 

@@ -66,9 +66,13 @@ func (p *pass) member(id v1beta2.ProcessGroupID) *member {
 	return m
 }
 
-// gather reads the world, once: four lists, the config map and the database's status.
+// gather reads the world, once: four lists, the config map and the database's status; of a cluster that joins a database
+// the other clusters too.
 func (p *pass) gather(ctx context.Context) error {
 	if err := p.gatherChildren(ctx); err != nil {
+		return err
+	}
+	if err := p.gatherNamesakes(ctx); err != nil {
 		return err
 	}
 	p.gatherStatus(ctx)
