@@ -3,6 +3,8 @@ package clusters
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -42,8 +44,9 @@ type member struct {
 	count   int
 	// variables are those of the pod's servers; nil: not known.
 	variables map[string]string
-	// unreachable: the sidecar did not answer.
+	// unreachable: the sidecar did not answer, and why.
 	unreachable bool
+	why         error
 	// present: the binary of the desired version is there. Looked for in an incompatible upgrade only.
 	present bool
 }
@@ -304,14 +307,24 @@ func (p *pass) ask(ctx context.Context, m *member, upgrade bool) {
 	if m.variables == nil {
 		variables, err := p.sidecars.Substitutions(ctx, m.pod)
 		if err != nil {
-			m.unreachable = true
+			m.unreachable, m.why = true, err
 			return
 		}
 		m.variables = variables
 	}
 	if upgrade && !m.present {
 		present, err := p.sidecars.Present(ctx, m.pod, "bin/"+p.desired+"/fdbserver")
-		m.present, m.unreachable = present && err == nil, err != nil
+		m.present, m.unreachable, m.why = present && err == nil, err != nil, err
+	}
+}
+
+// tellUnreachable tells, once for each of them, why a sidecar is not reached any more: a certificate, for example.
+func (p *pass) tellUnreachable() {
+	for _, id := range slices.Sorted(maps.Keys(p.members)) {
+		m, g := p.members[id], p.group(id)
+		if m.why != nil && g != nil && !g.Has(v1beta2.SidecarUnreachable) {
+			p.objects.Tell(p.stored, port.Event{Reason: string(v1beta2.SidecarUnreachable), Message: string(id) + ": " + fault.Message(m.why), Warning: true})
+		}
 	}
 }
 

@@ -42,6 +42,7 @@ func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 	if err := p.gather(ctx); err != nil {
 		return outcome.Fail(err)
 	}
+	p.tellUnreachable()
 	p.observe()
 	if err := p.approve(ctx); err != nil {
 		return outcome.Fail(err)
