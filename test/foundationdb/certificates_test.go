@@ -45,6 +45,7 @@ func TestCertificates(t *testing.T) {
 	l.environment.Env = append(l.environment.Env, "FDB_TLS_CERTIFICATE_FILE="+filepath.Join(own, "tls.crt"),
 		"FDB_TLS_KEY_FILE="+filepath.Join(own, "tls.key"), "FDB_TLS_CA_FILE="+filepath.Join(own, "ca.crt"), "FDB_TLS_VERIFY_PEERS=S.CN=billing.example.org")
 	l.operate()
+	l.apply("../../examples/foundationdb/access.yaml")
 	c := l.example("cluster.yaml", 0)
 	c.Namespace = l.namespace
 	c.Spec.ImageType = v1beta2.ImageTypeSplit

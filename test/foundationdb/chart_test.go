@@ -49,10 +49,7 @@ func TestChart(t *testing.T) {
 	i.follow("Create a cluster")
 	l.reconciled("created", time.Minute)
 	l.write("7.3.69", "7.4.6")
-	l.change(func(s *v1beta2.FoundationDBClusterSpec) { // what is waited for, a tenth of it; a user waits
-		s.MinimumUptimeSecondsForBounce = 6
-		s.AutomationOptions.WaitBetweenRemovalsSeconds = new(1)
-	})
+	l.hurry() // a user waits
 	i.follow("Change it")
 	has("storage", 5)(l)
 	i.follow("Hold and approve")
@@ -156,6 +153,14 @@ func (i *installation) command(command string) {
 	if err != nil {
 		i.Fatalf("%s: %v", command, err)
 	}
+	if strings.Contains(command, foundationdb.ApproveAnnotation) {
+		i.until("the plan passes", time.Minute, func() error {
+			if hash := i.cluster().Annotations[foundationdb.ApproveAnnotation]; hash != "" {
+				return fmt.Errorf("%s is approved", hash)
+			}
+			return nil
+		})
+	}
 }
 
 func (i *installation) shell(command string) (string, error) {
@@ -225,6 +230,10 @@ func (i *installation) breaks() {
 	i.install("7.3.79", "7.4.6")
 	i.command("kubectl wait --for=condition=Reconciled fdb/orders --timeout=6h")
 	running("7.4.6")(i.life)
+
+	i.command(`kubectl patch fdb orders --type merge -p '{"spec":{"routing":{"useDNSInClusterFile":false,"defineDNSLocalityFields":false}}}'`)
+	i.command("kubectl wait --for=condition=Reconciled fdb/orders --timeout=1h")
+	named(false)(i.life)
 }
 
 // backups makes a backup, loses the data, and restores it.
@@ -233,6 +242,8 @@ func (i *installation) backups() {
 	i.command("kubectl apply -f examples/foundationdb/backup.yaml")
 	i.command("kubectl wait --for=condition=Ready fdbbackup/orders --timeout=10m")
 	i.backup("orders", "is restorable", func(b *v1beta2.BackupDetails) bool { return b.Running && b.Restorable })
+	i.command(`kubectl patch fdbbackup orders --type merge -p '{"spec":{"agentCount":1}}'`)
+	i.backup("orders", "has one agent", func(b *v1beta2.BackupDetails) bool { return b.Running && b.Restorable })
 	i.judge(i.caused(), 0)
 	i.database(func(d *sim.Cluster) { d.Disconnect(writer) })
 	want := i.keys()
@@ -248,7 +259,44 @@ func (i *installation) backups() {
 }
 
 // chartUnused are the rights of the chart's role that no request needed, with the reason of each.
-var chartUnused = map[string]string{}
+var chartUnused = map[string]string{
+	"apps.foundationdb.org/foundationdbclusters/finalizers: update": noOwner,
+	"apps.foundationdb.org/foundationdbbackups/finalizers: update":  noOwner,
+	"apps.foundationdb.org/foundationdbrestores/finalizers: update": noOwner,
+	"apps.foundationdb.org/foundationdbbackups: patch":              "an approval is taken away, as TestChart does with that of a cluster",
+	"apps.foundationdb.org/foundationdbrestores: patch":             "as above",
+	"apps.foundationdb.org/foundationdbbackups: get":                notCached,
+	"pods: get":                   notCached,
+	"persistentvolumeclaims: get": notCached,
+	"services: get":               notCached,
+	"apps/deployments: get":       notCached,
+	"services: patch":             "labels of services that change",
+	"apps/deployments: delete":    "a backup without agents",
+	"events.k8s.io/events: patch": "an Event that is repeated within six minutes",
+	"apiextensions.k8s.io/customresourcedefinitions: list":  noneLater,
+	"apiextensions.k8s.io/customresourcedefinitions: watch": noneLater,
+	"pawl.dev/runs: get":                      noRuns,
+	"pawl.dev/runs: create":                   noRuns,
+	"pawl.dev/runs: patch":                    noRuns,
+	"pawl.dev/runs: delete":                   noRuns,
+	"pawl.dev/runs/status: patch":             noRuns,
+	"pawl.dev/runhistories: list":             noRuns,
+	"pawl.dev/runhistories: create":           noRuns,
+	"pawl.dev/runhistories: deletecollection": noRuns,
+	"configmaps: list":                        noRuns,
+	"configmaps: watch":                       noRuns,
+	"configmaps: update":                      noRuns,
+	"configmaps: delete":                      noRuns,
+	"coordination.k8s.io/leases: patch":       noRuns,
+	"coordination.k8s.io/leases: delete":      noRuns,
+}
+
+const (
+	noOwner   = "asked for by OwnerReferencesPermissionEnforcement, which this plane has on: without it nothing can be owned"
+	notCached = "what the cache does not know yet"
+	noneLater = "operators that are not named wait for their kinds"
+	noRuns    = "of runs, which no FoundationDB needs: TestRights of test/deploy"
+)
 
 // measure compares the requests of the operator with its role.
 func (i *installation) measure() {

@@ -64,6 +64,7 @@ func TestTwoOperators(t *testing.T) {
 		leader = l.leads(leader)
 		l.reconciled(name, 3*time.Minute)
 		s.check(l)
+		l.until("nothing is removed any more", 2*time.Minute, l.atRest)
 		l.judge(before+s.recoveries, s.orMore)
 
 		var mark, lines int
@@ -116,6 +117,16 @@ func (l *life) underWay() error {
 	progressing := meta.FindStatusCondition(c.Status.Conditions, condition.TypeProgressing)
 	if progressing == nil || progressing.ObservedGeneration != c.Generation {
 		return fmt.Errorf("%+v", progressing)
+	}
+	return nil
+}
+
+// atRest returns an error while groups are on their way out: a cluster is as its spec says before they are gone.
+func (l *life) atRest() error {
+	for _, g := range l.cluster().Status.ProcessGroups {
+		if g.RemovalTimestamp != nil {
+			return fmt.Errorf("%s is to be removed", g.ProcessGroupID)
+		}
 	}
 	return nil
 }

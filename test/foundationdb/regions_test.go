@@ -196,7 +196,7 @@ func TestTwoObjectsWithOnePrefix(t *testing.T) {
 		c := l.example("cluster.yaml", 0)
 		c.Namespace, c.Name = l.namespace, name
 		c.Spec.Labels = v1beta2.LabelConfig{}
-		c.Spec.ProcessGroupIDPrefix = "a"
+		c.Spec.ProcessGroupIDPrefix = "aa"
 		c.Spec.LockOptions.DisableLocks = new(false)
 		c.Spec.MinimumUptimeSecondsForBounce = 6
 		return c
@@ -219,7 +219,7 @@ func TestTwoObjectsWithOnePrefix(t *testing.T) {
 	if n := len(two.cluster().Status.ProcessGroups); n > 0 {
 		t.Errorf("it has %d groups", n)
 	}
-	two.change(func(s *v1beta2.FoundationDBClusterSpec) { s.ProcessGroupIDPrefix = "b" })
+	two.change(func(s *v1beta2.FoundationDBClusterSpec) { s.ProcessGroupIDPrefix = "bb" })
 	two.reconciled("joined", 2*time.Minute)
 	l.reconciled("still there", time.Minute)
 	l.judge(l.caused(), 0)
