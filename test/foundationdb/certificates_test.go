@@ -21,10 +21,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pawl-dev/pawl/fdb/sim"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/kube/condition"
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
 	"github.com/pawl-dev/pawl/test/foundationdb"
 )
@@ -84,12 +86,11 @@ func TestCertificates(t *testing.T) {
 	}
 	l.change(knob)
 	l.until("refused", time.Minute, func() error {
-		for _, p := range l.cluster().Status.Plan {
-			if strings.Contains(p.Message, "certificate signed by unknown authority") {
-				return nil
-			}
+		c := meta.FindStatusCondition(l.cluster().Status.Conditions, condition.TypeProgressing)
+		if c == nil || !strings.Contains(c.Message, "FDB_SIDECAR_UNREACHABLE") || !strings.Contains(c.Message, "certificate signed by unknown authority") {
+			return fmt.Errorf("%+v", c)
 		}
-		return fmt.Errorf("%+v", l.cluster().Status.Plan)
+		return nil
 	})
 	if c := l.cluster(); !slices.ContainsFunc(c.Status.ProcessGroups, func(g v1beta2.ProcessGroupStatus) bool {
 		return slices.ContainsFunc(g.ProcessGroupConditions, func(c v1beta2.ProcessGroupCondition) bool {

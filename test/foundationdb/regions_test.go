@@ -63,7 +63,7 @@ func TestRegions(t *testing.T) {
 	}
 	dc1, dc3 := lives[0], lives[2]
 	all("two regions", lives, nil)
-	dc1.stages("1 dc1:1", "1 dc1:1 dc3:-1", "2 dc1:1 dc3:-1", "2 dc1:1 dc3:0")
+	dc1.stages("1 dc1:1 dc3:-1", "2 dc1:1 dc3:-1", "2 dc1:1 dc3:0")
 	dc1.coordinatorsBy(fdb.DatacenterLocality, 9, 3)
 	for n, want := range []int{3, 0, 3, 0} {
 		has("storage", want)(lives[n])
