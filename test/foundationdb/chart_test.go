@@ -189,17 +189,24 @@ func (i *installation) kubeconfig() string {
 	return path
 }
 
-// hash waits for the plan of a held change, and returns its hash.
+// hash waits for the plan of a held change, and returns its hash. What is not held is done first, and changes it.
 func (i *installation) hash() (hash string) {
 	i.Helper()
+	var since time.Time
 	i.until("held", time.Minute, func() error {
+		now := ""
 		for _, p := range i.cluster().Status.Plan {
 			if _, after, ok := strings.Cut(p.Remedy, foundationdb.ApproveAnnotation+" to "); ok {
-				hash = strings.Trim(strings.Fields(after)[0], ".,;")
-				return nil
+				now = strings.Trim(strings.Fields(after)[0], ".,;")
 			}
 		}
-		return fmt.Errorf("no hash in %+v", i.cluster().Status.Plan)
+		if now == "" || now != hash {
+			hash, since = now, time.Now()
+		}
+		if hash == "" || time.Since(since) < 5*time.Second {
+			return fmt.Errorf("the plan has the hash %q since %s: %+v", hash, since, i.cluster().Status.Plan)
+		}
+		return nil
 	})
 	return hash
 }
