@@ -254,7 +254,7 @@ func (e *Environment) writeToolImages(installed string, images map[string]kubele
 		for _, tool := range tools {
 			script, err := os.ReadFile(filepath.Join(e.Tools, v.Short(), tool))
 			if err == nil {
-				err = errors.Join(os.Remove(filepath.Join(folder, tool)), os.WriteFile(filepath.Join(folder, tool), script, 0o755)) //nolint:gosec // a program
+				err = errors.Join(os.Remove(filepath.Join(folder, tool)), os.WriteFile(filepath.Join(folder, tool), script, 0o755))
 			}
 			if err != nil {
 				return err
