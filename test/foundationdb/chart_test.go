@@ -51,6 +51,7 @@ func TestChart(t *testing.T) {
 	l.write("7.3.69", "7.4.6")
 	l.hurry() // a user waits
 	i.follow("Change it")
+	l.until("at rest", time.Minute, l.atRest)
 	has("storage", 5)(l)
 	i.follow("Hold and approve")
 	running("7.3.79")(l)

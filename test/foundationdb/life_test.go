@@ -122,7 +122,8 @@ func (l *life) role() (kubeconfig string) {
 func (l *life) operate(flags ...string) {
 	l.Helper()
 	var err error
-	l.operator, err = l.environment.StartOperator(l.role(), l.namespace, append(slices.Clone(foundationdb.QuickFlags), flags...)...)
+	flags = slices.Concat(foundationdb.QuickFlags, []string{"--lease", "1m"}, flags) // on a busy machine it would not be renewed in time
+	l.operator, err = l.environment.StartOperator(l.role(), l.namespace, flags...)
 	l.must(err)
 	l.Cleanup(func() {
 		if l.Failed() {

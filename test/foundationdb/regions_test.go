@@ -62,6 +62,9 @@ func TestRegions(t *testing.T) {
 		for _, l := range lives {
 			l.reconciled(what, 6*time.Minute)
 		}
+		for _, l := range lives {
+			l.until("at rest", 2*time.Minute, l.atRest)
+		}
 	}
 	dc1, dc3 := lives[0], lives[2]
 	all("two regions", lives, nil)

@@ -140,6 +140,7 @@ func TestLife(t *testing.T) {
 			l.more = 0
 			s.change(l)
 			l.reconciled(s.name, max(s.within, 3*time.Minute))
+			l.until("at rest", time.Minute, l.atRest)
 			s.check(l)
 			l.judge(before+s.recoveries, l.more+s.orMore)
 		}) && l.stuck() {
