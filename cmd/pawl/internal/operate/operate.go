@@ -95,14 +95,14 @@ func New(ctx context.Context, o Options) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	rollouts, err := newRolloutOperator(m, o, hooks)
+	reachable, err := egress.NewPolicy(o.HTTPAllow)
 	if err != nil {
-		return nil, err
+		return nil, runtype.InputInvalid.Errorf("--http-allow: %w", err)
 	}
-	applications, err := application.New(application.Options{Manager: m, Name: o.SharedStorage.Name, Workers: o.Workers})
-	if err != nil {
-		return nil, err
-	}
+	rollouts := once(func() (*rollout.Operator, error) { return newRolloutOperator(m, o, reachable, hooks) })
+	applications := once(func() (*application.Operator, error) {
+		return application.New(application.Options{Manager: m, Name: o.SharedStorage.Name, Workers: o.Workers})
+	})
 	databases := &databaseOperator{manager: m, options: o}
 	p := &Process{Manager: m, closers: []func() error{databases.close}}
 	if p.store, err = openStore(ctx, m, o); err != nil {
@@ -124,7 +124,7 @@ func New(ctx context.Context, o Options) (*Process, error) {
 		Stats: func() map[string]float64 { return map[string]float64{"requests": float64(p.store.Requests())} },
 	})
 	err = errors.Join(
-		serve(m, append(storage.parts(p.engine, o.Workers), part{"rollout", rollouts.Setup}, part{"application", applications.Setup}, part{"foundationdb", databases.setup}), o.Operators),
+		serve(m, append(storage.parts(p.engine, o.Workers), part{"rollout", rollouts}, part{"application", applications}, part{"foundationdb", databases.setup}), o.Operators),
 		m.Add(leaderRunnable{p.engine.Serve}),
 		m.Add(leaderRunnable{func(ctx context.Context) error { return p.store.ServeRequests(ctx, p.engine) }}),
 	)
@@ -134,11 +134,7 @@ func New(ctx context.Context, o Options) (*Process, error) {
 	return p, nil
 }
 
-func newRolloutOperator(m *controller.Manager, o Options, hooks *hookFlows) (*rollout.Operator, error) {
-	reachable, err := egress.NewPolicy(o.HTTPAllow)
-	if err != nil {
-		return nil, runtype.InputInvalid.Errorf("--http-allow: %w", err)
-	}
+func newRolloutOperator(m *controller.Manager, o Options, reachable *egress.Policy, hooks *hookFlows) (*rollout.Operator, error) {
 	options := rollout.Options{
 		Manager: m, Name: o.SharedStorage.Name, Guard: o.RolloutGuard, Workers: o.Workers, Egress: reachable, Exec: o.RolloutExec, Log: o.Log,
 	}

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/operator/application"
 	fdbkube "github.com/pawl-dev/pawl/operator/foundationdb/kube"
@@ -22,11 +23,20 @@ type operator struct {
 	more  []schema.GroupVersionKind // that it serves too, and cannot begin without
 }
 
+// revisions are those of Applications; a Rollout reads them too.
+var revisions = v1alpha1.GroupVersion.WithKind("ApplicationRevision")
+
 // operators are all there are. Their subjects keep their runs as their own.
 var operators = []operator{
 	{name: "sharedstorage", kind: kube.ClusterKind, about: "SharedStorageClusters: PostgreSQL of one writer and any number of readers"},
-	{name: "rollout", kind: rollout.GroupVersionKind, about: "Rollouts: StatefulSets and Deployments, changed in batches"},
-	{name: "application", kind: application.GroupVersionKind, about: "Applications: workloads with revisions, changed by their Rollout"},
+	{
+		name: "rollout", kind: rollout.GroupVersionKind, about: "Rollouts: StatefulSets and Deployments, changed in batches",
+		more: []schema.GroupVersionKind{revisions},
+	},
+	{
+		name: "application", kind: application.GroupVersionKind, about: "Applications: workloads with revisions, changed by their Rollout",
+		more: []schema.GroupVersionKind{revisions, rollout.GroupVersionKind},
+	},
 	{
 		name: "foundationdb", kind: fdbkube.ClusterKind, about: "FoundationDBClusters, FoundationDBBackups and FoundationDBRestores",
 		more: []schema.GroupVersionKind{fdbkube.BackupKind, fdbkube.RestoreKind},
@@ -64,6 +74,22 @@ type part struct {
 	setup func() error
 }
 
+// once returns a setup that makes an operator when its kinds are served: its cache cannot be made before, and
+// whoever does not ask for it need not have its kinds. A setup that is tried again uses the same operator.
+func once[O interface{ Setup() error }](create func() (O, error)) func() error {
+	var made *O
+	return func() error {
+		if made == nil {
+			o, err := create()
+			if err != nil {
+				return err
+			}
+			made = &o
+		}
+		return (*made).Setup()
+	}
+}
+
 // serve sets up the parts that are named: at once, and KIND_MISSING if a kind is
 // not installed. Without names, or with names of operators to leave out (-mpd), it sets up
 // those whose kinds are installed, the others when theirs are; KIND_MISSING if none is.
@@ -77,7 +103,7 @@ func serve(m *controller.Manager, parts []part, names []string) error {
 			return err
 		case len(names) > 0 && !slices.Contains(names, p.name), slices.Contains(leftOut, p.name):
 		case len(names) > 0 && !installed:
-			return controller.KindMissing.Errorf("operator %s: the kind %s is not installed", p.name, kindOf(p.name).Kind)
+			return controller.KindMissing.Errorf("operator %s: the kind %s is not installed", p.name, missingOf(m, p.name))
 		case installed:
 			if err := p.setup(); err != nil {
 				return err
@@ -116,6 +142,12 @@ func kindsOf(name string) []schema.GroupVersionKind {
 	return append([]schema.GroupVersionKind{operators[i].kind}, operators[i].more...)
 }
 
-func kindOf(name string) schema.GroupVersionKind {
-	return operators[slices.IndexFunc(operators, func(o operator) bool { return o.name == name })].kind
+// missingOf is the first kind of an operator that is not installed.
+func missingOf(m *controller.Manager, name string) string {
+	all := kindsOf(name)
+	i := slices.IndexFunc(all, func(kind schema.GroupVersionKind) bool {
+		served, err := m.Served(kind)
+		return !served && err == nil
+	})
+	return all[max(i, 0)].Kind
 }
