@@ -15,6 +15,7 @@ var AddressInvalid = fault.Declare(fault.Kind{
 	Code: "FDB_ADDRESS_INVALID", Class: fault.Invalid,
 	Title:  "a text is no address of a process",
 	Remedy: "Write ip:port, [ipv6]:port or name:port, followed by :tls if the process listens with TLS.",
+	Guide:  "foundationdb.md#if-it-does-not-go-on",
 })
 
 // Address is where a process listens: an IP or a DNS name, and a port.

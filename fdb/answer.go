@@ -49,7 +49,7 @@ func TextLine(v Version) (line string, known bool) {
 // silent reports whether a command prints nothing when it succeeds.
 func (c Command) silent() bool {
 	switch c {
-	case CommandInclude, CommandMaintenanceOn, CommandMaintenanceOff, CommandModifyBackup:
+	case CommandInclude, CommandMaintenanceOn, CommandMaintenanceOff, CommandModifyBackup, CommandForceRecovery:
 		return true
 	default:
 		return false
@@ -115,7 +115,7 @@ func (r *reading) isEcho(printed string) bool {
 	case r.call.Tool() != ToolCLI:
 		return false
 	case printed == ">>>" || strings.HasPrefix(printed, ">>> "):
-		return r.call.Command == CommandKill || r.call.Command == CommandConnection
+		return r.call.Command == CommandKill || r.call.Command == CommandConnection || r.call.Command == CommandTimes
 	default:
 		return r.call.Command == CommandKill && isIPPort(printed)
 	}

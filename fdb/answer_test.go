@@ -85,6 +85,10 @@ func callNamed(t testing.TB, name string) Call {
 		return ReadConnection()
 	case "version":
 		return ReadVersion()
+	case "times":
+		return ReadTimes(noon, noon.Add(time.Minute))
+	case "force-recovery":
+		return ForceRecovery("dc2")
 	case "exclude":
 		noWait := flag("no_wait")
 		return Exclude(rest, noWait)

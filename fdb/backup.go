@@ -17,12 +17,14 @@ var (
 		Code: "FDB_BLOB_STORE_INVALID", Class: fault.Invalid,
 		Title:  "the blob store of a backup or a restore has no URL",
 		Remedy: "Set accountName to <key>@<host>[:<port>] and check bucket, backupName and urlParameters.",
+		Guide:  "foundationdb.md#back-up-and-restore",
 	})
 	// AnswerUnreadable is the fault of a tool that printed something else than it was asked for.
 	AnswerUnreadable = fault.Declare(fault.Kind{
 		Code: "FDB_ANSWER_UNREADABLE", Class: fault.Transient,
 		Title:  "a tool of FoundationDB printed something else than it was asked for",
 		Remedy: "Run the same tool by hand and compare. If it prints the same, report it with the version of the tool.",
+		Guide:  "foundationdb.md#if-it-does-not-go-on",
 	})
 )
 

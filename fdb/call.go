@@ -32,7 +32,9 @@ const (
 	CommandMaintenanceOff Command = "maintenance off"
 	CommandCoordinators   Command = "coordinators"
 	CommandConfigure      Command = "configure"
-	CommandConnection     Command = "connection"  // reads the connection string
+	CommandConnection     Command = "connection" // reads the connection string
+	CommandTimes          Command = "times"      // reads which versions the database had when
+	CommandForceRecovery  Command = "force recovery"
 	CommandTransaction    Command = "transaction" // an interactive process: see Dialogue
 	CommandVersion        Command = "version"
 )
@@ -72,6 +74,8 @@ type Call struct {
 	Duration      time.Duration `json:"duration,omitempty"` // of the maintenance
 	Create        bool          `json:"create,omitempty"`   // configure new
 	Configuration string        `json:"configuration,omitempty"`
+	Datacenter    string        `json:"datacenter,omitempty"` // that the database is recovered in
+	Times         Range         `json:"times,omitzero"`
 	Backup        Backup        `json:"backup,omitzero"`
 	Restore       Restore       `json:"restore,omitzero"`
 
@@ -127,6 +131,13 @@ func Coordinators[T Target](addresses []T) Call {
 // Configure changes the configuration, or creates the database with it.
 func Configure(c Configuration, create bool) Call {
 	return Call{Command: CommandConfigure, Configuration: c.Text(), Create: create}
+}
+
+// ForceRecovery makes the database go on in one data center with what has arrived there: the last commits may be lost.
+// It sets usable_regions to 1, and does nothing where the database has recovered already (help of
+// force_recovery_with_data_loss in fdbcli/ForceRecoveryWithDataLossCommand.actor.cpp at 7.3.69).
+func ForceRecovery(datacenter string) Call {
+	return Call{Command: CommandForceRecovery, Datacenter: datacenter}
 }
 
 // ReadStatus reads the status document.
@@ -259,6 +270,11 @@ func (c Call) Text() string {
 			return "configure new " + c.Configuration
 		}
 		return "configure " + c.Configuration
+	case CommandTimes:
+		return cli.Join([]string{"option", "on", "READ_SYSTEM_KEYS"}, []string{"option", "on", "LOCK_AWARE"},
+			[]string{"getrange", c.Times.Begin, c.Times.End, strconv.Itoa(maxRows)})
+	case CommandForceRecovery:
+		return cli.Join([]string{"force_recovery_with_data_loss", c.Datacenter})
 	case CommandConnection:
 		return cli.Join([]string{"option", "on", "READ_SYSTEM_KEYS"}, []string{"get", coordinatorsKey})
 	default:
@@ -274,7 +290,7 @@ func (c Call) timeout() time.Duration {
 		return c.Timeout
 	}
 	switch c.Command {
-	case CommandStatus, CommandExclude, CommandKill:
+	case CommandStatus, CommandExclude, CommandKill, CommandForceRecovery:
 		return LongCallTimeout
 	case CommandStartBackup, CommandModifyBackup, CommandStartRestore:
 		return LongCallTimeout // the blob store alone may take 30 s (submitBackup in fdbclient/FileBackupAgent.actor.cpp at 7.3.69)

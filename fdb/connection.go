@@ -12,6 +12,7 @@ var ConnectionInvalid = fault.Declare(fault.Kind{
 	Code: "FDB_CONNECTION_INVALID", Class: fault.Invalid,
 	Title:  "a text is no connection string",
 	Remedy: "Write description:id@coordinator,coordinator, each coordinator as ip:port, [ipv6]:port or name:port, with :tls behind it if it listens with TLS.",
+	Guide:  "foundationdb.md#repair",
 })
 
 // Connection is the content of a cluster file: description:id@coordinator,coordinator.

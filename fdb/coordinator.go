@@ -15,6 +15,7 @@ var CoordinatorsUnknown = fault.Declare(fault.Kind{
 	Code: "FDB_COORDINATORS_UNKNOWN", Class: fault.Transient,
 	Title:  "the status of the database does not say enough about its coordinators",
 	Remedy: "Wait for a complete status. If it does not come, look with fdbcli --exec 'status details' for processes that do not report.",
+	Guide:  "foundationdb.md#if-it-does-not-go-on",
 })
 
 // CoordinatorWish says what coordinators a cluster should have.

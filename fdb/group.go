@@ -12,6 +12,7 @@ var GroupIDInvalid = fault.Declare(fault.Kind{
 	Code: "FDB_GROUP_ID_INVALID", Class: fault.Invalid,
 	Title:  "a text is no id of a process group",
 	Remedy: "Write class-number or prefix-class-number, for example storage-17, as status.processGroups shows it.",
+	Guide:  "foundationdb.md#if-it-does-not-go-on",
 })
 
 // GroupID names a process group: class-number, or prefix-class-number.

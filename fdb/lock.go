@@ -17,6 +17,7 @@ var KeyUnreadable = fault.Declare(fault.Kind{
 	Code: "FDB_KEY_UNREADABLE", Class: fault.Blocked,
 	Title:  "the value of a key that operators share cannot be read",
 	Remedy: "Find out who wrote it. When no other operator needs the value any more, clear the key and try again.",
+	Guide:  "foundationdb.md#if-it-does-not-go-on",
 })
 
 // DecodeLock reads the value of LockKeys.Global: the tuple of owner, start and end, both in unix

@@ -13,6 +13,7 @@ var ParametersInvalid = fault.Declare(fault.Kind{
 	Code: "FDB_PARAMETERS_INVALID", Class: fault.Invalid,
 	Title:  "custom parameters cannot be used",
 	Remedy: "Write each parameter once, as name=value on one line; leave out datadir and what fdbmonitor reads itself.",
+	Guide:  "foundationdb.md#change-it",
 })
 
 // refusedParameters are names that the operator or fdbmonitor sets, with underscores: fdbmonitor and

@@ -15,6 +15,7 @@ var TooFewCandidates = fault.Declare(fault.Kind{
 	Code: "FDB_TOO_FEW_CANDIDATES", Class: fault.Blocked,
 	Title:  "too few processes in different fault domains",
 	Remedy: "Add processes of an eligible class in zones that have none yet, or wait until those that are down or excluded come back.",
+	Guide:  "foundationdb.md#if-it-does-not-go-on",
 })
 
 // Candidate is a process that can be selected.

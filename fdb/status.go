@@ -13,6 +13,7 @@ var StatusUnreadable = fault.Declare(fault.Kind{
 	Code: "FDB_STATUS_UNREADABLE", Class: fault.Transient,
 	Title:  "the status document of the database cannot be read",
 	Remedy: "Run fdbcli --exec 'status json' in a pod of the cluster and compare. A document that was cut off comes again with the next look.",
+	Guide:  "foundationdb.md#if-it-does-not-go-on",
 })
 
 // Status is what the judgements need of a status document (`status json`). Names are those of the

@@ -15,6 +15,7 @@ var VersionInvalid = fault.Declare(fault.Kind{
 	Code: "FDB_VERSION_INVALID", Class: fault.Invalid,
 	Title:  "a text is no version of FoundationDB",
 	Remedy: "Write the version as major.minor.patch, for example 7.3.69; a release candidate as 7.4.0-rc1.",
+	Guide:  "foundationdb.md#upgrade",
 })
 
 // Version is a release of FoundationDB: 7.3.69, 7.4.0-rc1, 7.3.0-PRERELEASE.

@@ -15,6 +15,7 @@ var WordInvalid = fault.Declare(fault.Kind{
 	Code: "FDB_WORD_INVALID", Class: fault.Invalid,
 	Title:  "a text cannot become part of a command",
 	Remedy: "Correct the field that the message names: no white space, semicolons, quotes or backslashes, and only the characters of its form.",
+	Guide:  "foundationdb.md#if-it-does-not-go-on",
 })
 
 // Word is the strict form of what becomes part of the text of a command.
@@ -81,6 +82,11 @@ func (c Call) Check() error {
 		return c.checkTargets(isIPPort, "an IP with port")
 	case CommandCoordinators:
 		return c.checkTargets(isCoordinator, "an IP or name with port")
+	case CommandTimes:
+		keys := PrefixRange(timeKeeperPrefix)
+		return check("times", c.Times.Begin, keys.Contains(c.Times.Begin) && keys.Contains(c.Times.End), "a key of the time keeper")
+	case CommandForceRecovery:
+		return checkField("datacenter", WordZone, c.Datacenter)
 	case CommandMaintenanceOn:
 		return checkField("zone", WordZone, c.Zone)
 	case CommandConfigure:

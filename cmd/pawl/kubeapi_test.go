@@ -34,13 +34,14 @@ import (
 // apiServer is as much of an API server as the verbs of FoundationDB need: discovery, reads, watches, merge patches,
 // creations and deletions of a few kinds, and fdbcli in pods.
 type apiServer struct {
-	status []byte // what status json prints; nil: pods cannot be reached
-	calls  string // file with the other commands of fdbcli
+	statuses [][]byte // what status json prints, by repaired; none: pods cannot be reached
+	calls    string   // file with the other commands of fdbcli
 
-	mu      sync.Mutex
-	version int64
-	objects map[string]*unstructured.Unstructured // by path
-	changed chan struct{}                         // closed at each change
+	mu       sync.Mutex
+	repaired int // 1: a cluster file was written, 2: the database was recovered by force
+	version  int64
+	objects  map[string]*unstructured.Unstructured // by path
+	changed  chan struct{}                         // closed at each change
 }
 
 // apiKinds are the kinds that it serves.
@@ -61,15 +62,16 @@ var apiKinds = map[schema.GroupVersion][]metav1.APIResource{
 
 var apiVerbs = metav1.Verbs{"get", "list", "watch", "create", "patch", "delete"}
 
-// kubeapi OBJECTS [STATUS]: serves the objects of a file as a Kubernetes cluster of namespace prod, whose fdbcli prints
-// a status document. What else fdbcli is asked for is in the file calls.
+// kubeapi OBJECTS [STATUS [REPAIRED [RECOVERED]]]: serves the objects of a file as a Kubernetes cluster of namespace prod, whose
+// fdbcli prints a status document: another one once a cluster file was written, and the last one when the database was
+// recovered by force. What else programs in pods are asked for is in the file calls.
 func kubeapi(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 1 || len(args) > 2 {
-		ts.Fatalf("usage: kubeapi OBJECTS [STATUS]")
+	if neg || len(args) < 1 || len(args) > 4 {
+		ts.Fatalf("usage: kubeapi OBJECTS [STATUS [REPAIRED [RECOVERED]]]")
 	}
 	a := &apiServer{calls: ts.MkAbs("calls"), version: 100, objects: map[string]*unstructured.Unstructured{}, changed: make(chan struct{})}
-	if len(args) == 2 {
-		a.status = []byte(ts.ReadFile(args[1]))
+	for _, file := range args[1:] {
+		a.statuses = append(a.statuses, []byte(ts.ReadFile(file)))
 	}
 	ts.Check(os.WriteFile(a.calls, nil, 0o600))
 	ts.Check(a.load([]byte(ts.ReadFile(args[0]))))
@@ -225,10 +227,10 @@ func (a *apiServer) serve(w http.ResponseWriter, r *http.Request, path string) {
 			}
 		}
 		answer(w, list)
+	case r.Method == http.MethodPatch && a.objects[strings.TrimSuffix(path, "/status")] != nil:
+		a.patch(w, r, a.objects[strings.TrimSuffix(path, "/status")])
 	case a.objects[path] == nil:
 		refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound)
-	case r.Method == http.MethodPatch:
-		a.patch(w, r, a.objects[path])
 	case r.Method == http.MethodDelete:
 		answer(w, a.objects[path])
 		delete(a.objects, path)
@@ -322,7 +324,7 @@ func (a *apiServer) watch(w http.ResponseWriter, r *http.Request) {
 // exec is a program in a pod over a WebSocket (RFC 6455), as v5.channel.k8s.io: the first byte of a frame is its stream.
 func (a *apiServer) exec(w http.ResponseWriter, r *http.Request) {
 	hijacker, ok := w.(http.Hijacker)
-	if a.status == nil || !ok {
+	if len(a.statuses) == 0 || !ok {
 		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden)
 		return
 	}
@@ -333,7 +335,8 @@ func (a *apiServer) exec(w http.ResponseWriter, r *http.Request) {
 	defer connection.Close()
 	sum := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) //nolint:gosec // RFC 6455 asks for it
 	fmt.Fprintf(buffered, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Protocol: v5.channel.k8s.io\r\nSec-WebSocket-Accept: %s\r\n\r\n", base64.StdEncoding.EncodeToString(sum[:]))
-	out, code := a.fdbcli(r.URL.Query()["command"])
+	parts := strings.Split(r.URL.Path, "/")
+	out, code := a.run(parts[len(parts)-2], r.URL.Query()["command"])
 	frame(buffered, 2, append([]byte{1}, out...))
 	status := metav1.Status{Status: metav1.StatusSuccess}
 	if code != 0 {
@@ -361,35 +364,69 @@ func frame(w *bufio.ReadWriter, opcode byte, data []byte) {
 // drain reads until the caller has closed.
 func drain(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
-// fdbcli is the fdbcli of a pod: status json, and successes.
-func (a *apiServer) fdbcli(command []string) (out []byte, code int) {
-	at := slices.Index(command, "--exec")
-	if at < 0 { // another program
-		return fmt.Appendf(nil, "%s\n", strings.Join(command, " ")), 0
-	}
-	text := command[at+1]
-	if text == "status json" {
-		return a.status, 0
-	}
+// run is a program in a pod: fdbcli prints status json, and what a file "printed COMMAND" has; shells write cluster
+// files, and find and copy coordination files.
+func (a *apiServer) run(pod string, command []string) (out []byte, code int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if at := slices.Index(command, "--exec"); at >= 0 {
+		return a.fdbcli(command[at+1])
+	}
+	if command[0] != "sh" {
+		return fmt.Appendf(nil, "%s\n", strings.Join(command, " ")), 0
+	}
+	args := command[4:] // behind sh -c SCRIPT sh
+	switch script := command[2]; {
+	case strings.Contains(script, "find"):
+		return []byte("/var/fdb/data/1/coordination-0.fdq\n"), a.note("%s: find %s", pod, strings.Join(args, " "))
+	case strings.Contains(script, "cat"):
+		return []byte("what a coordinator knows"), a.note("%s: copy %s", pod, strings.Join(args, " "))
+	}
+	a.repaired = max(a.repaired, 1)
+	return nil, a.note("%s: %s", pod, strings.Join(args, " > "))
+}
+
+// timeKeeper is what it wrote at noon of 2020-01-01, at the version 5,000,000,000, and ten seconds later.
+const timeKeeper = `Option enabled for all transactions
+
+Range limited to 10000 keys
+` + "`" + `\xff\x02/timeKeeper/map/\x18^\x0c\x89\xc0' is ` + "`" + `\x19\x01*\x05\xf2\x00'
+` + "`" + `\xff\x02/timeKeeper/map/\x18^\x0c\x89\xca' is ` + "`" + `\x19\x01*\xa0\x0f '
+`
+
+// note writes a line into the file of calls.
+func (a *apiServer) note(format string, args ...any) (code int) {
 	f, err := os.OpenFile(a.calls, os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, 1
+		return 1
 	}
-	fmt.Fprintln(f, text)
+	fmt.Fprintf(f, format+"\n", args...)
 	if f.Close() != nil {
-		return nil, 1
+		return 1
 	}
-	if strings.HasPrefix(text, "fail") {
-		return []byte("ERROR: no\n"), 1
+	return 0
+}
+
+// fdbcli is the fdbcli of a pod: status json, and successes.
+func (a *apiServer) fdbcli(text string) (out []byte, code int) {
+	if text == "status json" {
+		return a.statuses[min(a.repaired, len(a.statuses)-1)], 0
+	}
+	if code := a.note("%s", text); code != 0 {
+		return nil, code
 	}
 	words := strings.Fields(text)
-	if words[0] != "exclude" {
-		return nil, 0
-	}
-	for _, target := range words[2:] {
-		out = fmt.Appendf(out, "  %s  ---- Successfully excluded. It is now safe to remove this process from the cluster.\n", target)
+	switch words[0] {
+	case "option":
+		return []byte(timeKeeper), 0
+	case "fail":
+		return []byte("ERROR: no\n"), 1
+	case "force_recovery_with_data_loss":
+		a.repaired = 2
+	case "exclude":
+		for _, target := range words[2:] {
+			out = fmt.Appendf(out, "  %s  ---- Successfully excluded. It is now safe to remove this process from the cluster.\n", target)
+		}
 	}
 	return out, 0
 }

@@ -35,7 +35,9 @@ var cliTexts = []Text{
 	{Tool: "fdbcli", Format: "Usage: %s", Effect: Denied, Reason: "CommandRefused", Source: "fdbcli/Util.actor.cpp"},
 	{Commands: []string{"status"}, Format: "Could not retrieve status json.", Effect: Doubted, Reason: "StatusMissing", Source: statusFile},
 
-	{Commands: []string{"connection"}, Format: "Option %s for %s", Args: []string{"enabled", "all transactions"}, Source: cliFile},
+	{Commands: []string{"times"}, Format: "Range limited to %d keys", Effect: Done, Source: cliFile},
+	{Commands: []string{"times"}, Format: "`%s' is `%s'", Source: cliFile},
+	{Commands: []string{"connection", "times"}, Format: "Option %s for %s", Args: []string{"enabled", "all transactions"}, Source: cliFile},
 	{Commands: []string{"connection"}, Format: "`%s' is `%s'", Args: []string{`\xff/coordinators`}, ArgFile: "fdbclient/SystemData.cpp", Effect: Done, Source: cliFile},
 	{Commands: []string{"connection"}, Format: "`%s': not found", Effect: Doubted, Reason: "NoAnswer", Source: cliFile},
 

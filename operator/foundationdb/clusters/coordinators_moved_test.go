@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb/sim"
 )
 
@@ -161,5 +162,49 @@ func TestCoordinatorsMovedOfSeveral(t *testing.T) {
 	}
 	if !slices.ContainsFunc(u.object().Status.Plan, func(e v1beta2.PlanEntry) bool { return e.Reason == "CoordinatorsMoved" }) {
 		f.fail("the plan does not say so")
+	}
+}
+
+// TestConnectionStringByHand: a person writes the new addresses into the pods and the status, as pawl fdb
+// fix-coordinator-ips does. That is no other operator, and the config map follows.
+func TestConnectionStringByHand(t *testing.T) {
+	t.Parallel()
+	f, u := alone(t, false)
+	for _, pod := range u.coordinators() {
+		f.DeletePod(u.namespace, pod)
+	}
+	f.goOn(10 * time.Minute)
+
+	c := u.object()
+	pods := map[v1beta2.ProcessGroupID]*corev1.Pod{}
+	var list corev1.PodList
+	if err := f.As("").Objects.List(t.Context(), &list, namespace, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		pod := &list.Items[i]
+		if id, ok := foundationdb.GroupIDOf(pod.Labels, foundationdb.Effective(c.Spec)); ok {
+			pods[id] = pod
+		}
+	}
+	moved, err := foundationdb.MovedCoordinators(c, func(id v1beta2.ProcessGroupID) *corev1.Pod { return pods[id] })
+	if err != nil || !moved.Majority() || len(moved.Elsewhere()) != 3 {
+		t.Fatalf("%+v, %v", moved, err)
+	}
+	for _, pod := range pods {
+		if err := f.WriteClusterFile(pod.Namespace, pod.Name, moved.To); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Status.ConnectionString = moved.To.String()
+	if err := f.As("").Objects.SaveStatus(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	f.until("the database is back", 10*time.Minute, f.Cluster().Available)
+	f.settle(time.Hour)
+	f.settled()
+	f.kept()
+	if now := connection(t, u.object().Status.ConnectionString); now.ID != moved.To.ID {
+		f.fail("%s, and %s was written", now, moved.To)
 	}
 }

@@ -350,15 +350,7 @@ func (p *pass) parallel(all []*member, do func(*member)) {
 
 // ready reports whether a container of a running pod is ready.
 func ready(pod *corev1.Pod, container string) bool {
-	if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
-		return false
-	}
-	for _, s := range pod.Status.ContainerStatuses {
-		if s.Name == container {
-			return s.Ready
-		}
-	}
-	return false
+	return foundationdb.ContainerReady(pod, container)
 }
 
 // age is how long ago an object was made.

@@ -17,6 +17,7 @@ var TwoOperators = fault.Declare(fault.Kind{
 	Code: "FDB_TWO_OPERATORS", Class: fault.Blocked,
 	Title:  "another program writes the status of the cluster too",
 	Remedy: "Stop the other operator, look at the cluster, and then set the annotation pawl.dev/adopted to another value.",
+	Guide:  "foundationdb.md#coming-from-the-other-operator",
 })
 
 // known is the status that this operator has stored or read last.
@@ -70,7 +71,10 @@ func (m *memory) stored(c *v1beta2.FoundationDBCluster) {
 	m.known = known{version: c.ResourceVersion, status: digest(c.Status)}
 }
 
+// digest of a status without its connection string: that is repaired by hand where the database is silent (pawl fdb
+// fix-coordinator-ips), and says nothing of another operator.
 func digest(s v1beta2.FoundationDBClusterStatus) [sha256.Size]byte {
+	s.ConnectionString = ""
 	text, err := json.Marshal(s)
 	if err != nil {
 		panic(err) // a status always has a JSON form

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/port"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
@@ -47,6 +48,7 @@ func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 	if err := p.approve(ctx); err != nil {
 		return outcome.Fail(err)
 	}
+	p.warn()
 	links := p.links()
 	if !p.cached() {
 		links = rereading(links)
@@ -159,6 +161,16 @@ func saving(name string, targets []string, change func(*pass)) act {
 			change(p)
 			return outcome.Fail(p.save(ctx))
 		},
+	}
+}
+
+// warn tells once for each generation what is allowed in its spec and may not do what is expected.
+func (p *pass) warn() {
+	if p.stored.Status.ObservedGeneration == p.stored.Generation {
+		return
+	}
+	for _, w := range foundationdb.Warnings(p.stored) {
+		p.objects.Tell(p.stored, port.Event{Reason: "SpecWarning", Message: w.String(), Warning: true})
 	}
 }
 

@@ -36,6 +36,10 @@ const rewrite = `grep -qxF -e "$1" "$2" 2>/dev/null && exit 0
 printf '%s\n' "$1" > "$2.new" && mv "$2.new" "$2" || exit 1
 pkill -x fdbserver || true`
 
+// ClusterFileCommand is the command that writes a connection string into the cluster file of a pod's servers and ends
+// them, unless they have it.
+func ClusterFileCommand(c fdb.Connection) []string { return rewriteCommand(c.String(), clusterFile) }
+
 // rewriteCommand is the command that writes a connection string into a file.
 func rewriteCommand(connection, file string) []string {
 	return []string{"sh", "-c", rewrite, "sh", connection, file}
@@ -54,7 +58,7 @@ func (s *Shell) WriteClusterFile(ctx context.Context, pod *corev1.Pod, c fdb.Con
 		return err
 	}
 	request := core.Get().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("exec").VersionedParams(&corev1.PodExecOptions{
-		Container: foundationdb.MainContainer, Command: rewriteCommand(c.String(), clusterFile), Stdout: true, Stderr: true,
+		Container: foundationdb.MainContainer, Command: ClusterFileCommand(c), Stdout: true, Stderr: true,
 	}, scheme.ParameterCodec)
 	stream, err := remotecommand.NewWebSocketExecutor(s.config, http.MethodGet, request.URL().String())
 	if err != nil {

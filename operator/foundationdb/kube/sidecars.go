@@ -31,6 +31,7 @@ var SidecarUnreachable = fault.Declare(fault.Kind{
 	Code: "FDB_SIDECAR_UNREACHABLE", Class: fault.Transient,
 	Title:  "the sidecar of a FoundationDB pod does not answer, or not as it should",
 	Remedy: "See whether the container foundationdb-kubernetes-sidecar runs and its log, and whether the operator may reach port 8080 of pods.",
+	Guide:  "foundationdb.md#if-it-does-not-go-on",
 })
 
 // What the sidecar is. Source: foundationdb 7.3.69, packaging/docker/sidecar.py; fdb-kubernetes-operator 2.33.0,

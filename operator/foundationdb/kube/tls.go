@@ -18,6 +18,7 @@ var CertificateMissing = fault.Declare(fault.Kind{
 	Code: "FDB_CERTIFICATE_MISSING", Class: fault.Blocked,
 	Title:  "the operator has no certificate for the sidecars of FoundationDB pods",
 	Remedy: "Set foundationdb.tlsSecret of the chart, or FDB_TLS_CERTIFICATE_FILE, FDB_TLS_KEY_FILE and FDB_TLS_CA_FILE in the operator's environment, to files in PEM that belong together, and FDB_TLS_VERIFY_PEERS, if it is set, to rules as FoundationDB reads them.",
+	Guide:  "foundationdb.md#tls-and-names",
 })
 
 // TLSFiles are the files for TLS, as FoundationDB's own programs have them.

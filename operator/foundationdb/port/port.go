@@ -120,12 +120,14 @@ var (
 		Code: "FDB_TOOLS_MISSING", Class: fault.Blocked,
 		Title:  "the operator has no tools for the version of the cluster",
 		Remedy: "Add the version to foundationdb.versions of the chart, or put fdbcli, fdbbackup and fdbrestore of it into the folder that --fdb-tools names.",
+		Guide:  "foundationdb.md#install",
 	})
 	// DatabaseSilent says that the database does not answer.
 	DatabaseSilent = fault.Declare(fault.Kind{
 		Code: "FDB_DATABASE_SILENT", Class: fault.Transient,
 		Title:  "the database does not answer",
 		Remedy: "See whether a majority of the coordinators runs and can be reached from the operator; pawl fdb analyze shows what it knows of each.",
+		Guide:  "foundationdb.md#if-it-does-not-go-on",
 	})
 )
 

@@ -22,8 +22,8 @@ import (
 // Databases reads the objects of FoundationDB clusters, and runs programs in their pods. Only a Kubernetes cluster
 // has them.
 type Databases interface {
-	// DatabaseReader reads clusters, backups and restores, their children and nodes, with the caller's rights.
-	DatabaseReader() (client.Reader, error)
+	// DatabaseClient reads and writes clusters, backups and restores, their children and nodes, with the caller's rights.
+	DatabaseClient() (client.Client, error)
 	// Exec runs a program in a container, and returns its exit code. An error says that it is not known whether it
 	// ran, or with controller.Forbidden that it did not.
 	Exec(ctx context.Context, e Exec) (code int, err error)
@@ -43,8 +43,8 @@ type Exec struct {
 
 var _ Databases = (*Kube)(nil)
 
-// DatabaseReader implements Databases.
-func (k *Kube) DatabaseReader() (client.Reader, error) {
+// DatabaseClient implements Databases.
+func (k *Kube) DatabaseClient() (client.Client, error) {
 	s := runtime.NewScheme()
 	if err := fdbkube.AddToScheme(s); err != nil {
 		return nil, err

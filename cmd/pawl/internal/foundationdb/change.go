@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,20 +19,30 @@ import (
 // change is what a verb is about to do.
 type change struct {
 	object string   // what it does it to: FoundationDBCluster/ns/name
+	found  []string // what was found before
 	does   []string // what will happen
 	lost   []string // what may be lost
-	// ref and edit change a spec; do does anything else.
-	ref  control.Ref
-	edit func(o *control.Object, spec map[string]any) error
+	// ref and edit change a spec; steps are done in this order, each of which can be done again; do does anything else.
+	steps []step
+	ref   control.Ref
+	edit  func(o *control.Object, spec map[string]any) error
+	do    func(ctx context.Context) (done string, err error)
+}
+
+// step is a part of a change that is told by itself.
+type step struct {
+	name string
 	do   func(ctx context.Context) (done string, err error)
 }
 
 // Told is a change in the answer of a verb.
 type Told struct {
 	Object  string   `json:"object"`
+	Found   []string `json:"found,omitempty"`
 	Does    []string `json:"does"`
 	MayLose []string `json:"mayLose,omitempty"`
-	Changed bool     `json:"changed"` // false: --dry-run
+	Changed bool     `json:"changed"`         // false: --dry-run
+	Steps   []string `json:"steps,omitempty"` // that were done
 	Result  string   `json:"result,omitempty"`
 }
 
@@ -47,7 +58,7 @@ func (c *confirmation) flags(cmd *cobra.Command) {
 func (a verbs) carryOut(ctx context.Context, s *source, changes []change, how confirmation) error {
 	for _, c := range changes {
 		a.Say("%s", c.object)
-		for _, line := range c.does {
+		for _, line := range slices.Concat(c.found, c.does) {
 			a.Say("  %s", line)
 		}
 		for _, line := range c.lost {
@@ -56,7 +67,7 @@ func (a verbs) carryOut(ctx context.Context, s *source, changes []change, how co
 	}
 	all := make([]Told, len(changes))
 	for i, c := range changes {
-		all[i] = Told{Object: c.object, Does: c.does, MayLose: c.lost}
+		all[i] = Told{Object: c.object, Found: c.found, Does: c.does, MayLose: c.lost}
 	}
 	if how.dry {
 		a.Say("dry run: nothing was changed")
@@ -71,9 +82,12 @@ func (a verbs) carryOut(ctx context.Context, s *source, changes []change, how co
 	for i, c := range changes {
 		result := "changed"
 		var err error
-		if c.do != nil {
+		switch {
+		case len(c.steps) > 0:
+			all[i].Steps, err = a.walk(ctx, c.steps)
+		case c.do != nil:
 			result, err = c.do(ctx)
-		} else {
+		default:
 			_, err = control.Modify(ctx, s.objects, c.ref, func(o *control.Object) error { return editSpec(o, c.edit) })
 		}
 		if err != nil {
@@ -83,6 +97,19 @@ func (a verbs) carryOut(ctx context.Context, s *source, changes []change, how co
 		a.Say("%s %s", c.object, result)
 	}
 	return a.tell(all)
+}
+
+// walk does steps one after the other, and tells each.
+func (a verbs) walk(ctx context.Context, steps []step) (told []string, err error) {
+	for i, s := range steps {
+		done, err := s.do(ctx)
+		if err != nil {
+			return told, fmt.Errorf("step %d of %d, %s: %w", i+1, len(steps), s.name, err)
+		}
+		told = append(told, done)
+		a.Say("  %d/%d %s", i+1, len(steps), done)
+	}
+	return told, nil
 }
 
 // tell prints changes for programs; people have read them already.

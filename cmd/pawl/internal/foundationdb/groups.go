@@ -162,7 +162,7 @@ func (a verbs) completing(cmd *cobra.Command, words func(ctx context.Context, al
 			if !ok {
 				return nil
 			}
-			reader, err := databases.DatabaseReader()
+			reader, err := databases.DatabaseClient()
 			if err != nil {
 				return nil
 			}

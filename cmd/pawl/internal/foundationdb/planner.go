@@ -172,5 +172,7 @@ func (s *source) plan(ctx context.Context, changed *v1beta2.FoundationDBCluster)
 	if err != nil {
 		return report.Plan{}, err
 	}
-	return report.PlannedOf(stored, planned, assumed, s.now()), nil
+	judged := stored.DeepCopy()
+	judged.Spec = changed.Spec
+	return report.PlannedOf(judged, planned, assumed, s.now()), nil
 }

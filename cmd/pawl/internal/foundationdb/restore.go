@@ -24,6 +24,7 @@ import (
 // restoring is what a restore is asked for.
 type restoring struct {
 	name, into, to string
+	version        int64 // that to is, or was at that time; 0: the newest
 	ranges         []string
 }
 
@@ -33,17 +34,20 @@ func (a verbs) restoreCommand() *cobra.Command {
 	var o restoring
 	var wait time.Duration
 	cmd := a.verb("restore BACKUP", "Restore a backup into a cluster; list and describe restores",
-		"  pawl fdb restore nightly --wait\n  pawl fdb restore nightly --to 184321907221 --into orders-copy --wait 2h\n  pawl fdb restore list", cobra.ExactArgs(1),
+		"  pawl fdb restore nightly --wait\n  pawl fdb restore nightly --to 184321907221 --into orders-copy --wait 2h\n  pawl fdb restore nightly --to 2026-11-24T12:00:00Z --into orders-copy\n  pawl fdb restore list", cobra.ExactArgs(1),
 		func(ctx context.Context, args []string) error { return a.restore(ctx, w, args[0], o, wait, how) })
 	cmd.Long = `Creates a FoundationDBRestore of what a FoundationDBBackup has written. The operator starts
 it, and watches it. The keys that are restored must be empty in the cluster.
+
+A time (RFC 3339) becomes the version that the cluster that was backed up had then: it keeps
+that, and is asked through one of its pods. When it is gone, name a version.
 
 With --wait: exit code 0 when it is completed, 1 when it was aborted, 3 when the time is over.`
 	cmd.ValidArgsFunction = a.completeObjects(report.BackupKind)
 	w.namespaceFlag(cmd)
 	w.objectsFlag(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.to, "to", "", "`version` of the database that is restored (default: the newest)")
+	f.StringVar(&o.to, "to", "", "`version` of the database, or the time, that is restored (default: the newest)")
 	f.StringVar(&o.into, "into", "", "`cluster` that is written to (default: the one that was backed up)")
 	f.StringVar(&o.name, "name", "", "`name` of the restore (default: that of the backup with the time)")
 	f.StringArrayVar(&o.ranges, "range", nil, "only the keys of this range: 'begin end'; bytes as \\xNN (default: all keys)")
@@ -67,12 +71,8 @@ func restoreOf(b *v1beta2.FoundationDBBackup, o restoring, now time.Time) (*v1be
 	if r.Spec.BlobStoreConfiguration.BackupName == "" {
 		r.Spec.BlobStoreConfiguration.BackupName = b.Name
 	}
-	if o.to != "" {
-		version, err := strconv.ParseInt(o.to, 10, 64)
-		if err != nil || version <= 0 {
-			return nil, cli.Usage.Errorf("--to %s: it is a version of the database, such as 184321907221", o.to)
-		}
-		r.Spec.BackupVersion = &version
+	if o.version > 0 {
+		r.Spec.BackupVersion = &o.version
 	}
 	for _, text := range o.ranges {
 		words := strings.Fields(text)
@@ -97,15 +97,20 @@ func (a verbs) restore(ctx context.Context, w where, backup string, o restoring,
 	if err != nil {
 		return err
 	}
+	to := "the newest version"
+	if o.to != "" {
+		if o.version, err = s.versionOf(ctx, b, o.to); err != nil {
+			return err
+		}
+		if to = fmt.Sprintf("version %d", o.version); o.to != strconv.FormatInt(o.version, 10) {
+			to += ", which the database had at " + o.to + ","
+		}
+	}
 	r, err := restoreOf(b, o, s.now())
 	if err != nil {
 		return err
 	}
 	v := report.OfRestore(r)
-	to := "the newest version"
-	if v.Version != nil {
-		to = fmt.Sprintf("version %d", *v.Version)
-	}
 	does := []string{fmt.Sprintf("restore %s of backup %s into %s: %s", to, b.Name, v.Cluster, cmp.Or(strings.Join(v.Ranges, "; "), "all keys")),
 		"the database is locked for its clients until it is completed"}
 	if told := report.OfBackup(b); !told.Restorable {

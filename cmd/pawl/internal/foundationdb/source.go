@@ -53,6 +53,7 @@ type source struct {
 	reader  client.Reader
 	backend backend.Backend // nil: files
 	objects control.Objects // nil: files
+	kube    client.Client   // writes what control.Objects does not: a status, config maps; nil: files
 	exec    func(ctx context.Context, e backend.Exec) (int, error)
 	status  *fdb.Status // of --status-file
 	now     func() time.Time
@@ -90,7 +91,8 @@ func (a verbs) open(ctx context.Context, w where) (*source, error) {
 	if s.objects, err = b.Objects(); err == nil {
 		if databases, ok := b.(backend.Databases); ok {
 			s.exec, s.now = databases.Exec, databases.Now
-			s.reader, err = databases.DatabaseReader()
+			s.kube, err = databases.DatabaseClient()
+			s.reader = s.kube
 		}
 	}
 	if err != nil {
@@ -240,11 +242,7 @@ func talker(pods map[v1beta2.ProcessGroupID]*corev1.Pod) *corev1.Pod {
 	return best
 }
 
-func ready(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
-		return c.Name == foundationdb.MainContainer && c.Ready
-	})
-}
+func ready(pod *corev1.Pod) bool { return foundationdb.ContainerReady(pod, foundationdb.MainContainer) }
 
 // refOf names a cluster for control.Objects.
 func refOf(o client.Object, kind string) control.Ref {

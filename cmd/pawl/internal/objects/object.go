@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/follow"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/foundationdb/report"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/manifest"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
@@ -84,6 +85,7 @@ func (a verbs) apply(ctx context.Context, b backend.Backend, manifests []manifes
 			return fmt.Errorf("%s:%d: %w", m.File, m.Line, err)
 		}
 		a.Say("%s %s", o.Ref, word)
+		a.warn(o)
 		page.Items = append(page.Items, o)
 	}
 	if waits {
@@ -422,7 +424,15 @@ func (a verbs) edit(ctx context.Context, b backend.Backend, ref control.Ref) err
 	if err := a.Emit(o, []string{o.Ref.String()}, func() string { return ref.String() + " changed\n" }); err != nil {
 		return err
 	}
+	a.warn(o)
 	return os.Remove(file.Name())
+}
+
+// warn tells what is allowed in an object and may not do what is expected.
+func (a verbs) warn(o control.Object) {
+	for _, warning := range report.Warnings(o) {
+		a.Hint("warning: %s: %s", o.Ref, warning)
+	}
 }
 
 // editable returns the fields of an object that people may change, as YAML.

@@ -191,6 +191,10 @@ func (a *analysis) conditions() {
 		a.add(Warning, "ReplicasMissing", a.command("fdb exclusion-status %s", c.Name), nil, "data has fewer replicas than it should have")
 	}
 	for _, e := range plan.Entries {
+		if e.Reason == clusters.CoordinatorsMoved {
+			a.add(Error, e.Reason, a.command("fdb fix-coordinator-ips %s", c.Name), nil, "%s", oneLine(e.Message))
+			continue
+		}
 		if !e.Now && e.Reason != chain.ReasonHeld && e.Reason != "Behind" && e.Reason != "" {
 			waits := ""
 			if !e.Since.IsZero() {

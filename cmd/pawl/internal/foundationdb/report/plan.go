@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/pawl-dev/pawl/chain"
+	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters"
@@ -24,8 +25,10 @@ type Plan struct {
 	// Hold are the links that a person holds.
 	Hold string `json:"hold,omitempty"`
 	// Assumed says of which facts the plan was made, when it is not the operator's own.
-	Assumed string  `json:"assumed,omitempty"`
-	Entries []Entry `json:"entries"`
+	Assumed string `json:"assumed,omitempty"`
+	// Warnings are what is allowed in the spec and may not do what is expected.
+	Warnings []string `json:"warnings,omitempty"`
+	Entries  []Entry  `json:"entries"`
 }
 
 // Entry is an action of a link: it is done now, or something blocks it.
@@ -46,7 +49,7 @@ var hash = regexp.MustCompile(`\b[0-9a-f]{12,16}\b`)
 
 // PlanOf is the plan in the status of a cluster.
 func PlanOf(c *v1beta2.FoundationDBCluster) Plan {
-	p := Plan{Cluster: c.Namespace + "/" + c.Name, Hold: c.Annotations[foundationdb.HoldAnnotation], Entries: entriesOf(c.Status.Plan)}
+	p := Plan{Cluster: c.Namespace + "/" + c.Name, Hold: c.Annotations[foundationdb.HoldAnnotation], Warnings: warningsOf(c), Entries: entriesOf(c.Status.Plan)}
 	for _, e := range p.Entries {
 		if e.Reason == chain.ReasonHeld && p.Hash == "" {
 			p.Hash = hash.FindString(e.Remedy)
@@ -58,10 +61,11 @@ func PlanOf(c *v1beta2.FoundationDBCluster) Plan {
 	return p
 }
 
-// PlannedOf is a plan that was made here: it has no hash, since the operator's facts may be others.
+// PlannedOf is a plan that was made here of a cluster, stored or changed: it has no hash, since the operator's facts
+// may be others.
 func PlannedOf(c *v1beta2.FoundationDBCluster, planned []chain.Planned, assumed string, now time.Time) Plan {
 	p := Plan{
-		Cluster: c.Namespace + "/" + c.Name, Hold: c.Annotations[foundationdb.HoldAnnotation], Assumed: assumed,
+		Cluster: c.Namespace + "/" + c.Name, Hold: c.Annotations[foundationdb.HoldAnnotation], Assumed: assumed, Warnings: warningsOf(c),
 		Entries: entriesOf(clusters.Entries(planned, nil, "", now)),
 	}
 	for i := range p.Entries {
@@ -71,6 +75,26 @@ func PlannedOf(c *v1beta2.FoundationDBCluster, planned []chain.Planned, assumed 
 		}
 	}
 	return p
+}
+
+// Warnings are what is allowed in an object and may not do what is expected; other kinds than clusters have none.
+func Warnings(o control.Object) []string {
+	if KindOf(o.Kind) != ClusterKind {
+		return nil
+	}
+	c, err := ClusterOf(o)
+	if err != nil {
+		return nil // which the operator says
+	}
+	return warningsOf(c)
+}
+
+func warningsOf(c *v1beta2.FoundationDBCluster) []string {
+	var all []string
+	for _, w := range foundationdb.Warnings(c) {
+		all = append(all, w.String())
+	}
+	return all
 }
 
 func entriesOf(plan []v1beta2.PlanEntry) []Entry {
@@ -119,6 +143,9 @@ func (p Plan) Text(now time.Time) string {
 	b.WriteString(head + "\n")
 	if p.Assumed != "" {
 		b.WriteString("  " + p.Assumed + "\n")
+	}
+	for _, warning := range p.Warnings {
+		b.WriteString("  ! " + warning + "\n")
 	}
 	b.WriteString(p.lines(now))
 	if p.Hash != "" {
