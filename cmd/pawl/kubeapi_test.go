@@ -379,8 +379,10 @@ func (a *apiServer) run(pod string, command []string) (out []byte, code int) {
 	switch script := command[2]; {
 	case strings.Contains(script, "find"):
 		return []byte("/var/fdb/data/1/coordination-0.fdq\n"), a.note("%s: find %s", pod, strings.Join(args, " "))
+	case strings.Contains(script, "cat >"):
+		return nil, a.note("%s: write %s", pod, strings.Join(args, " "))
 	case strings.Contains(script, "cat"):
-		return []byte("what a coordinator knows"), a.note("%s: copy %s", pod, strings.Join(args, " "))
+		return []byte("what a coordinator knows"), a.note("%s: read %s", pod, strings.Join(args, " "))
 	}
 	a.repaired = max(a.repaired, 1)
 	return nil, a.note("%s: %s", pod, strings.Join(args, " > "))

@@ -124,6 +124,8 @@ func (t *cli) start(words []string) poll {
 		return t.coordinators(words)
 	case "maintenance":
 		return t.maintenance(words)
+	case "force_recovery_with_data_loss":
+		return t.forceRecovery(words)
 	case "sleep":
 		return t.sleep(words)
 	case "option", "writemode", "begin", "commit", "reset", "rollback", "get", "set", "clear", "clearrange", "getrange", "getrangekeys":
@@ -268,6 +270,20 @@ func (t *cli) maintenance(words []string) poll {
 		}
 	}
 	return immediately(func() { t.usage("maintenance [on|off] [ZONEID] [SECONDS]") })
+}
+
+// forceRecovery needs the cluster controller only, and says nothing.
+func (t *cli) forceRecovery(words []string) poll {
+	if len(words) != 2 {
+		return immediately(func() { t.usage("force_recovery_with_data_loss <DCID>") })
+	}
+	return func() (time.Duration, bool) {
+		if !t.connected() {
+			return time.Second, false
+		}
+		t.c.force(words[1])
+		return 0, true
+	}
 }
 
 // kill lists the processes that can be killed, or kills some. It needs the cluster controller only.

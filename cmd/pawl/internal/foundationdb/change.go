@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
 )
 
 // change is what a verb is about to do.
@@ -104,7 +105,7 @@ func (a verbs) walk(ctx context.Context, steps []step) (told []string, err error
 	for i, s := range steps {
 		done, err := s.do(ctx)
 		if err != nil {
-			return told, fmt.Errorf("step %d of %d, %s: %w", i+1, len(steps), s.name, err)
+			return told, fault.Of(err).Errorf("step %d of %d, %s: %s", i+1, len(steps), s.name, fault.Message(err))
 		}
 		told = append(told, done)
 		a.Say("  %d/%d %s", i+1, len(steps), done)

@@ -39,6 +39,13 @@ var (
 		Remedy: "Look at pawl fdb analyze, which names the command that mends what is wrong.",
 		Guide:  "foundationdb.md#repair",
 	})
+	// RepairUnfinished says that the database has not come as far as the next step of a repair needs.
+	RepairUnfinished = fault.Declare(fault.Kind{
+		Code: "FDB_REPAIR_UNFINISHED", Class: fault.Blocked,
+		Title:  "the database has not come as far as the next step of the repair needs",
+		Remedy: "Look at pawl fdb analyze, and call the verb again: it goes on where it was.",
+		Guide:  "foundationdb.md#repair",
+	})
 	// DatabaseShared says that a repair would reach only a part of the servers of a database.
 	DatabaseShared = fault.Declare(fault.Kind{
 		Code: "FDB_DATABASE_SHARED", Class: fault.Blocked,

@@ -47,7 +47,7 @@ get, describe, watch and plan take fdb NAME as any other kind.`,
 		a.removeCommand(), a.cordonCommand(), a.buggifyCommand(), a.approveCommand(), a.holdCommand(), a.maintenanceCommand(),
 		a.backupCommand(), a.restoreCommand(),
 		a.excludeCommand(), a.includeCommand(), a.restartCommand(), a.execCommand(), a.cliCommand(),
-		a.fixCoordinatorIPsCommand(), a.updateCommand(),
+		a.fixCoordinatorIPsCommand(), a.updateCommand(), a.recoverCommand(),
 	)
 	return group
 }
