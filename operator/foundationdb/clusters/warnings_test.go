@@ -12,11 +12,13 @@ import (
 // TestWarnings: what is allowed and may not do what is expected is an Event, once for each generation of the spec.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
-	l := begin(t, sim.Options{}, func(c *v1beta2.FoundationDBCluster) { c.Spec.LockOptions.DenyList = []v1beta2.LockDenyEntry{{ID: "other"}} })
+	l := begin(t, sim.Options{}, func(c *v1beta2.FoundationDBCluster) {
+		c.Spec.ProcessGroupsToRemove = []v1beta2.ProcessGroupID{"storage-1"}
+	})
 	l.settle(30 * time.Minute)
 	told := func() (n int) {
 		for _, e := range l.Events() {
-			if e.Reason == "SpecWarning" && strings.Contains(e.Message, "spec.lockOptions.denyList: locks are not in use") {
+			if e.Reason == "SpecWarning" && strings.Contains(e.Message, "spec.processGroupsToRemove[0]: there is no group") {
 				n++
 			}
 		}
