@@ -44,7 +44,7 @@ func (c *Cluster) force(dc string) {
 	slices.SortStableFunc(next.regions, func(a, b fdb.Region) int { return mainOf(b).Priority - mainOf(a).Priority })
 	r.generations = slices.DeleteFunc(r.generations, func(g generation) bool { return g.unreadable(c) != "" })
 	c.settings = next
-	c.data.configured(c)
-	c.recover("forced, in " + dc)
-	c.review("forced recovery")
+	c.data.configured()
+	r.start("forced, in " + dc)
+	r.review("forced recovery")
 }
