@@ -1,6 +1,7 @@
 package foundationdb
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -129,6 +130,9 @@ func TestCommandsAreComplete(t *testing.T) {
 		commands, err := StartCommands(c, id.Class, ImageTypeOf(pod), ServersIn(pod), variables)
 		if err != nil && or(c.Spec.Routing.PodIPFamily, 0) == 6 && publicIPSource(c.Spec) == v1beta2.PublicIPService {
 			return // the service of this test has an IPv4 address
+		}
+		if ImageTypeOf(pod) == v1beta2.ImageTypeSplit && strings.Contains(fmt.Sprint(pod.Spec.Containers[1].Args), "crash-loop") {
+			return // the arguments of the sidecar say which variables there are
 		}
 		if err != nil {
 			t.Fatal(err)
