@@ -143,6 +143,7 @@ func (s script) runs(t tester, seed uint64) {
 		c.Spec.ProcessCounts = map[v1beta2.ProcessClass]int{"stateless": 4}
 	})
 	l.forgiving = true
+	l.harms()
 	if l.locks = o.Database.Rules.Locks; l.locks {
 		l.restart("zero")
 	}

@@ -227,6 +227,23 @@ func (l *life) rival(long time.Duration) {
 	_ = tx.Commit()
 }
 
+// harms lets a pod that is deleted because of buggify go as by an accident: such harm is asked for, and is not judged.
+func (l *life) harms() {
+	l.Before(func(e sim.Effect) error {
+		if e.Verb != "Delete" || e.Kind != "Pod" {
+			return nil
+		}
+		spec := l.cluster().Spec
+		for _, pod := range l.podList() {
+			id, err := fdb.ParseGroupID(pod.Labels[foundationdb.GroupLabel])
+			if pod.Name == e.Name && err == nil && foundationdb.BuggifyDiffers(spec, id, &pod) != "" {
+				l.DeletePod(namespace, pod.Name)
+			}
+		}
+		return nil
+	})
+}
+
 // buggify does harm to a group, or ends all harm. What is no coordinator by its IP may stop.
 func (l *life) buggify(a int) string {
 	pod, _ := l.victim(a)
