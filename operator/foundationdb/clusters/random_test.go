@@ -4,9 +4,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -251,33 +254,44 @@ func (s script) survives(seed uint64) (wrong string) {
 	return ""
 }
 
-// TestManyLives: so many lives as PAWL_LIVES says, from the seed PAWL_SEED on. Each that ends badly is made shorter and
-// told.
+// TestManyLives: so many lives as PAWL_LIVES says, from the seed PAWL_SEED on, of so many steps as PAWL_STEPS says. Each
+// that ends badly is told; with PAWL_SHORTER it is made shorter.
 func TestManyLives(t *testing.T) {
 	lives, _ := strconv.Atoi(os.Getenv("PAWL_LIVES"))
 	if lives == 0 {
 		t.Skip("PAWL_LIVES is not set")
 	}
 	first, _ := strconv.Atoi(os.Getenv("PAWL_SEED"))
-	begun, bad := time.Now(), 0
-	for seed := first + 1; seed <= first+lives; seed++ {
-		s := scripts().Example(seed)
-		wrong := s.survives(uint64(seed))
-		if seed%10 == 0 {
-			fmt.Println(seed, time.Since(begun)) // how far it is
-		}
-		if wrong == "" {
-			continue
-		}
-		bad++
-		first, _, _ := strings.Cut(wrong, "\n")
-		fmt.Printf("PAWL_LIFE='%d: %s' %s\n", seed, s, first)
-		if os.Getenv("PAWL_SHORTER") != "" {
-			s, wrong = s.shorter(uint64(seed), wrong)
-		}
-		t.Errorf("PAWL_LIFE='%d: %s'\n%s", seed, s, wrong)
+	begun, seeds := time.Now(), make(chan int)
+	var lived, bad atomic.Int64
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for seed := range seeds {
+				s := scripts().Example(seed)
+				wrong := s.survives(uint64(seed))
+				if n := lived.Add(1); n%10 == 0 {
+					fmt.Println(n, time.Since(begun)) // how far it is
+				}
+				if wrong == "" {
+					continue
+				}
+				bad.Add(1)
+				told, _, _ := strings.Cut(wrong, "\n")
+				fmt.Printf("PAWL_LIFE='%d: %s' %s\n", seed, s, told)
+				if os.Getenv("PAWL_SHORTER") != "" {
+					s, wrong = s.shorter(uint64(seed), wrong)
+				}
+				t.Errorf("PAWL_LIFE='%d: %s'\n%s", seed, s, wrong)
+			}
+		})
 	}
-	t.Logf("%d lives, %d ended badly, %s", lives, bad, time.Since(begun).Round(time.Second))
+	for seed := first + 1; seed <= first+lives; seed++ {
+		seeds <- seed
+	}
+	close(seeds)
+	workers.Wait()
+	t.Logf("%d lives, %d ended badly, %s", lives, bad.Load(), time.Since(begun).Round(time.Second))
 }
 
 // shorter leaves out steps without which a life ends badly too.
