@@ -145,7 +145,8 @@ test-crash: bin/testsum ## the tests named TestCrash… and TestKill…, with KI
 test-points: bin/testsum build controlplane ## one run for each point of a crash, where the others take samples: hours (POINTS=40 for larger samples)
 	PAWL_CRASH_STEP=1 $(TESTSUM) . -- -count 1 -timeout 1h -run '^Test(Crashes|Finding28DeletionsInEveryFlow)$$' ./operator/sharedstorage
 	PAWL_CRASH_STEP=1 $(TESTSUM) . -- -count 1 -timeout 6h -run '^Test(CrashPoints|StuckGroup|UpgradeTakenBack)$$' ./operator/foundationdb/clusters
-	PAWL_LIVES=1000 $(TESTSUM) . -- -count 1 -timeout 6h -run '^TestManyLives$$' ./operator/foundationdb/clusters
+	PAWL_LIVES=1000 PAWL_STEPS=50 $(TESTSUM) . -- -count 1 -timeout 6h -run '^TestManyLives$$' ./operator/foundationdb/clusters
+	PAWL_TEST_FDB=whole PAWL_LIVES=100 PAWL_STEPS=10 $(TESTSUM) . -- -count 1 -timeout 6h -run '^TestRandom(Fleets|Halls|Regions)$$' ./operator/foundationdb/clusters
 	PAWL_SHAREDSTORAGE_ROUNDS=20 $(TESTSUM) . -- -count 1 -timeout 30m ./operator/sharedstorage/local
 	PAWL_TEST_POINTS=$(POINTS) $(TESTSUM) . -- -count 1 -timeout 6h -run '^Test(Explore|TwoServers)' ./cluster/service
 	PAWL_TEST_POINTS=$(POINTS) $(TESTSUM) test -- -count 1 -timeout 6h ./faults

@@ -250,7 +250,7 @@ func (d *data) teamsIn(dc string, primary bool) teamState {
 			if !s.folder.erased && (s.live || d.c.maintenance.covers(s.zone())) {
 				count++
 			}
-			undesired = undesired || !d.c.storage.good(s) && s.live
+			undesired = undesired || s.live && !d.c.storage.good(s)
 		}
 		least = min(least, count)
 		moving = moving || sh.target != nil

@@ -27,7 +27,7 @@ func excludedBy(target string, addresses []fdb.Address, locality map[string]stri
 
 // covers tells whether an IP, or an IP with port, is that of an address.
 func covers(target string, a fdb.Address) bool {
-	return target == a.Host || target == a.WithoutFlags()
+	return target == a.Host || strings.Contains(target, a.Host) && target == a.WithoutFlags()
 }
 
 // contain tells whether a server is excluded.

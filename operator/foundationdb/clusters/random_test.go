@@ -4,9 +4,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,188 +48,6 @@ func parse(t tester, text string) (s script) {
 		s = append(s, one)
 	}
 	return s
-}
-
-// wishes change the spec.
-var wishes = map[string]func(l *life, a int) string{
-	"storage":   func(_ *life, a int) string { return fmt.Sprintf(`{"processCounts":{"storage":%d}}`, 3+a%4) },
-	"log":       func(_ *life, a int) string { return fmt.Sprintf(`{"processCounts":{"log":%d}}`, 4+a%3) },
-	"stateless": func(_ *life, a int) string { return fmt.Sprintf(`{"processCounts":{"stateless":%d}}`, 4+a%3) },
-	"knob": func(_ *life, a int) string {
-		return fmt.Sprintf(`{"processes":{"general":{"customParameters":["knob_x=%d"]}}}`, a%3)
-	},
-	"logs":      func(_ *life, a int) string { return fmt.Sprintf(`{"databaseConfiguration":{"logs":%d}}`, 3+a%2) },
-	"resolvers": func(_ *life, a int) string { return fmt.Sprintf(`{"databaseConfiguration":{"resolvers":%d}}`, 1+a%2) },
-	"redundancy": func(_ *life, a int) string {
-		return fmt.Sprintf(`{"databaseConfiguration":{"redundancy_mode":%q}}`, []string{"double", "triple"}[a%2])
-	},
-	"patch":     func(_ *life, a int) string { return fmt.Sprintf(`{"version":%q}`, []string{"7.3.69", "7.3.79"}[a%2]) },
-	"upgrade":   func(*life, int) string { return `{"version":"7.4.6"}` },
-	"downgrade": func(*life, int) string { return `{"version":"7.3.69"}` }, // refused once it runs 7.4
-	"tls":       func(_ *life, a int) string { return fmt.Sprintf(`{"mainContainer":{"enableTls":%t}}`, a%2 == 0) },
-	"dns":       func(_ *life, a int) string { return fmt.Sprintf(`{"routing":{"useDNSInClusterFile":%t}}`, a%2 == 1) },
-	"image":     func(_ *life, a int) string { return fmt.Sprintf(`{"imageType":%q}`, []string{"split", "unified"}[a%2]) },
-	"remove": func(l *life, a int) string {
-		groups := l.cluster().Status.ProcessGroups
-		if len(groups) == 0 {
-			return `{}`
-		}
-		return fmt.Sprintf(`{"processGroupsToRemove":[%q]}`, groups[a%len(groups)].ProcessGroupID)
-	},
-	"density": func(_ *life, a int) string { return fmt.Sprintf(`{"storageServersPerPod":%d}`, 1+a%2) },
-	"label": func(_ *life, a int) string {
-		return fmt.Sprintf(`{"labels":{"resourceLabels":{"team":"t%d","foundationdb.org/fdb-cluster-name":"main"}}}`, a%3)
-	},
-	"strategy": func(_ *life, a int) string {
-		return fmt.Sprintf(`{"automationOptions":{"podUpdateStrategy":%q}}`, []string{"ReplaceTransactionSystem", "Replace", "Delete"}[a%3])
-	},
-	"deletion": func(_ *life, a int) string {
-		return fmt.Sprintf(`{"automationOptions":{"deletionMode":%q,"removalMode":%q}}`, []string{"Zone", "ProcessGroup"}[a%2], []string{"Zone", "ProcessGroup", "All"}[a%3])
-	},
-	"maintenance": func(_ *life, a int) string {
-		return fmt.Sprintf(`{"automationOptions":{"maintenanceModeOptions":{"UseMaintenanceModeChecker":%t,"resetMaintenanceMode":true}}}`, a%2 == 0)
-	},
-	"locks": func(_ *life, a int) string { return fmt.Sprintf(`{"lockOptions":{"disableLocks":%t}}`, a%2 == 0) },
-	"service": func(_ *life, a int) string {
-		return fmt.Sprintf(`{"routing":{"publicIPSource":%q}}`, []string{"pod", "service"}[a%2])
-	},
-	"localities": func(_ *life, a int) string {
-		return fmt.Sprintf(`{"automationOptions":{"useLocalitiesForExclusion":%t}}`, a%2 == 1)
-	},
-	"cpu": func(_ *life, a int) string {
-		return fmt.Sprintf(`{"processes":{"general":{"podTemplate":{"spec":{"containers":[{"name":"foundationdb","resources":{"requests":{"cpu":"%d"}}}]}}}}}`, 1+a%3)
-	},
-	"skip": func(_ *life, a int) string { return fmt.Sprintf(`{"skip":%t}`, a%2 == 0) },
-}
-
-// lots are how long faults last.
-var lots = []time.Duration{20 * time.Second, time.Minute, 3 * time.Minute, 15 * time.Minute}
-
-// accidents are what happens to the world; how long they last the second number says.
-var accidents = map[string]func(l *life, a int, long time.Duration){
-	"conflict": func(l *life, _ int, long time.Duration) { l.Inject(sim.Fault{Kind: sim.FaultConflict, For: long}) },
-	"unavailable": func(l *life, a int, long time.Duration) {
-		l.Inject(sim.Fault{Kind: sim.FaultUnavailable, Verb: verbs[a/2%len(verbs)], Before: a%2 == 0, For: long})
-	},
-	"stale": func(l *life, a int, long time.Duration) {
-		l.Inject(sim.Fault{Kind: sim.FaultStaleList, Object: []string{"", "Pod", "PersistentVolumeClaim", "Service"}[a%4], Lag: []time.Duration{2 * time.Second, 10 * time.Second, 40 * time.Second}[a%3], For: long})
-	},
-	"quota": func(l *life, _ int, long time.Duration) { l.Inject(sim.Fault{Kind: sim.FaultQuota, For: long}) },
-	"refuse": func(l *life, a int, long time.Duration) {
-		l.Inject(sim.Fault{Kind: sim.FaultRefused, Object: []string{"Pod", "PersistentVolumeClaim", "Service", "ConfigMap"}[a%4], For: long})
-	},
-	"unbound": func(l *life, _ int, long time.Duration) { l.Inject(sim.Fault{Kind: sim.FaultClaimUnbound, For: long}) },
-	"stuck":   func(l *life, _ int, long time.Duration) { l.Inject(sim.Fault{Kind: sim.FaultClaimStuck, For: long}) },
-	"deaf":    func(l *life, _ int, long time.Duration) { l.Inject(sim.Fault{Kind: sim.FaultSidecarSilent, For: long}) },
-	"events":  func(l *life, _ int, long time.Duration) { l.Inject(sim.Fault{Kind: sim.FaultEventLost, For: long}) },
-
-	"lose": func(l *life, a int, _ time.Duration) {
-		l.back()
-		l.lost = l.nodeOfPod(a)
-		l.LoseNode(l.lost)
-	},
-	"back":   func(l *life, _ int, _ time.Duration) { l.back() },
-	"cordon": func(l *life, a int, _ time.Duration) { l.Cordon(sim.NodeName(a%12), true) },
-	"uncordon": func(l *life, a int, _ time.Duration) {
-		l.Cordon(sim.NodeName(a%12), false)
-	},
-	"evict":  func(l *life, a int, _ time.Duration) { l.Evict(namespace, l.podName(a)) },
-	"failed": func(l *life, a int, _ time.Duration) { l.FailPod(namespace, l.podName(a)) },
-	"crash":  func(l *life, a int, _ time.Duration) { l.Crash(namespace, l.podName(a), 1) },
-
-	"late": func(l *life, a int, long time.Duration) {
-		l.Cluster().Inject(fdbsim.Fault{Kind: fdbsim.FaultStatusLate, Takes: time.Duration(5+a%60) * time.Second, For: long})
-	},
-	"old": func(l *life, _ int, _ time.Duration) {
-		l.Cluster().Inject(fdbsim.Fault{Kind: fdbsim.FaultStatusStale, For: 10 * time.Second})
-	},
-	"partial": func(l *life, _ int, long time.Duration) {
-		l.Cluster().Inject(fdbsim.Fault{Kind: fdbsim.FaultStatusPartial, For: long})
-	},
-	"doubled": func(l *life, _ int, long time.Duration) {
-		l.Cluster().Inject(fdbsim.Fault{Kind: fdbsim.FaultStatusDoubled, For: long})
-	},
-	"refusal": func(l *life, a int, _ time.Duration) {
-		l.Cluster().Inject(fdbsim.Fault{Kind: fdbsim.FaultCommandRefused, Command: commands[a%len(commands)]})
-	},
-	"lostreply": func(l *life, a int, _ time.Duration) {
-		l.Cluster().Inject(fdbsim.Fault{Kind: fdbsim.FaultReplyLost, Command: commands[a%len(commands)]})
-	},
-	"timeout": func(l *life, a int, _ time.Duration) {
-		l.Cluster().Inject(fdbsim.Fault{Kind: fdbsim.FaultTimedOut, Command: commands[a%len(commands)], Before: a/len(commands)%2 == 0})
-	},
-	"unknown": func(l *life, a int, _ time.Duration) {
-		l.Cluster().Inject(fdbsim.Fault{Kind: fdbsim.FaultCommitUnknown, Before: a%2 == 0})
-	},
-	"partition": func(l *life, a int, long time.Duration) {
-		if c := l.Cluster().Connection().Coordinators; len(c) > 0 {
-			l.Cluster().Inject(fdbsim.Fault{Kind: fdbsim.FaultPartition, Address: c[a%len(c)], For: long})
-		}
-	},
-	"unmoved": func(l *life, _ int, long time.Duration) {
-		l.Cluster().Inject(fdbsim.Fault{Kind: fdbsim.FaultStuckMovement, For: long})
-	},
-	"again": func(l *life, _ int, _ time.Duration) {
-		l.Cluster().Inject(fdbsim.Fault{Kind: fdbsim.FaultSecondRecovery})
-	},
-	"lag": func(l *life, a int, _ time.Duration) {
-		l.Cluster().SetLoad(fdbsim.Load{DataLag: time.Duration(a%2) * 2 * time.Minute, StorageQueue: int64(a%3) << 28})
-	},
-	"oldclient": func(l *life, a int, _ time.Duration) {
-		if a%2 == 0 {
-			l.Cluster().Connect(fdbsim.Client{Address: "192.0.2.9:4000", LogGroup: "old", Versions: versionsOf(l.t, "7.1.67", "7.3.69")})
-		} else {
-			l.Cluster().Disconnect("192.0.2.9:4000")
-		}
-	},
-
-	"die":    func(l *life, a int, _ time.Duration) { l.strikes(1+a/2, a%2 == 1, false, 0) },
-	"freeze": func(l *life, a int, long time.Duration) { l.strikes(1+a, false, true, long) },
-	"turn":   func(l *life, _ int, _ time.Duration) { l.restart(l.owner) },
-	"clock":  func(l *life, a int, _ time.Duration) { l.skew = time.Duration(a%5-2) * time.Minute },
-}
-
-var (
-	verbs    = []string{"", "Get", "List", "Create", "Patch", "Delete", "SaveStatus"}
-	commands = []string{"", "exclude", "include", "kill", "configure", "coordinators", "status", "maintenance"}
-)
-
-// strikes lets the instance die, or be frozen, at one of its next effects.
-func (l *life) strikes(in int, after, freeze bool, long time.Duration) {
-	at := l.Effects() + in
-	struck := false
-	hook := func(isAfter bool) func(sim.Effect) error {
-		return func(e sim.Effect) error {
-			if struck || e.Number < at || isAfter != after || l.nested {
-				return nil
-			}
-			struck = true
-			if !freeze {
-				l.dies(e, after)
-			}
-			l.frozen(e, long)
-			return nil
-		}
-	}
-	l.Before(hook(false))
-	l.After(hook(true))
-}
-
-// frozen lets an instance stand still before an effect, while another one takes its turn. What it was about to do
-// still happens; nothing else of it does.
-func (l *life) frozen(e sim.Effect, long time.Duration) {
-	l.say("frozen before effect %d, %s", e.Number, e)
-	frozen := l.operator
-	l.nested = true
-	l.Advance(15 * time.Second)
-	l.restart(l.owner)
-	for until := l.Now().Add(min(long, 5*time.Minute)); l.Now().Before(until); {
-		l.pass()
-	}
-	l.nested = false
-	l.say("goes on with %s", e)
-	l.next, l.operator = l.operator, frozen
-	l.dead = fmt.Sprintf("ended by effect %d, %s", e.Number, e)
 }
 
 // back brings the lost node back.
@@ -294,22 +115,41 @@ func (l *life) calm() {
 	l.back()
 	for n := range 20 {
 		l.Cordon(sim.NodeName(n), false)
+		l.Untaint(sim.NodeName(n), worn)
+	}
+	if l.slow != 0 { // somebody sets it
+		l.skew, l.slow = 0, 0
+	}
+	for range 100 {
+		if !l.locks || commits(l.Cluster(), fdb.Clear(fdb.Keys("").DenyList())) {
+			break
+		}
+		l.pass()
 	}
 	c := l.cluster()
 	if running := c.Status.RunningVersion; strings.HasPrefix(running, "7.4") || c.Spec.Version == "7.4.6" && running != "" {
 		l.edit(`{"spec":{"version":"7.4.6"}}`)
 	}
-	l.edit(`{"spec":{"skip":false}}`)
+	l.edit(`{"spec":{"skip":false,"buggify":null}}`)
 }
 
 // runs lives through a script, and checks the end.
 func (s script) runs(t tester, seed uint64) {
-	l := begin(t, sim.Options{Seed: seed, Nodes: 14}, func(c *v1beta2.FoundationDBCluster) {
+	o := sim.Options{Seed: seed, Nodes: 14}
+	o.Database.Rules.Locks = slices.ContainsFunc(s, func(one step) bool { return one.kind == "deny" })
+	l := begin(t, o, func(c *v1beta2.FoundationDBCluster) {
+		if o.Database.Rules.Locks {
+			c.Spec.LockOptions.DisableLocks, c.Spec.ProcessGroupIDPrefix = new(false), "zero"
+		}
 		c.Spec.AutomationOptions.Replacements.FailureDetectionTimeSeconds = new(600)
 		c.Spec.MinimumUptimeSecondsForBounce = 60
 		c.Spec.ProcessCounts = map[v1beta2.ProcessClass]int{"stateless": 4}
 	})
 	l.forgiving = true
+	l.harms()
+	if l.locks = o.Database.Rules.Locks; l.locks {
+		l.restart("zero")
+	}
 	l.say("SCRIPT %d: %s", seed, s)
 	early := len(s) % 3 // some lives are disturbed from the beginning
 	for i, one := range s {
@@ -317,7 +157,7 @@ func (s script) runs(t tester, seed uint64) {
 			l.settle(2 * time.Hour)
 			l.writes(2*time.Second, "7.1.67", "7.3.69", "7.4.6")
 		}
-		if i < early && wishes[one.kind] == nil {
+		if i < early && (wishes[one.kind] == nil || one.kind == "buggify") {
 			continue
 		}
 		l.take(one)
@@ -334,14 +174,20 @@ func (s script) runs(t tester, seed uint64) {
 
 var kinds = append(slices.Concat(kindsOf(wishes), kindsOf(wishes), kindsOf(accidents)), "die", "die", "freeze", "turn")
 
-// scripts are random.
-var scripts = rapid.Map(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
-	return step{
-		kind: rapid.SampledFrom(kinds).Draw(t, "kind"),
-		a:    rapid.IntRange(0, 29).Draw(t, "a"),
-		b:    rapid.IntRange(0, 11).Draw(t, "b"),
+// scripts are random, of up to 24 steps, or of so many as PAWL_STEPS says.
+func scripts() *rapid.Generator[script] {
+	least, most := 1, 24
+	if n, _ := strconv.Atoi(os.Getenv("PAWL_STEPS")); n > 0 {
+		least, most = n, n
 	}
-}), 1, 24), func(steps []step) script { return steps })
+	return rapid.Map(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
+		return step{
+			kind: rapid.SampledFrom(kinds).Draw(t, "kind"),
+			a:    rapid.IntRange(0, 29).Draw(t, "a"),
+			b:    rapid.IntRange(0, 11).Draw(t, "b"),
+		}
+	}), least, most), func(steps []step) script { return steps })
+}
 
 // sample makes rapid draw so many lives, which take seconds each, always the same ones; or so many as PAWL_LIVES says,
 // others at each run.
@@ -372,7 +218,7 @@ func sample(t *testing.T, lives string) {
 func TestRandomLives(t *testing.T) {
 	sample(t, "20")
 	rapid.Check(t, func(rt *rapid.T) {
-		scripts.Draw(rt, "script").runs(rt, uint64(rapid.IntRange(1, 1<<20).Draw(rt, "seed")))
+		scripts().Draw(rt, "script").runs(rt, uint64(rapid.IntRange(1, 1<<20).Draw(rt, "seed")))
 	})
 }
 
@@ -408,33 +254,44 @@ func (s script) survives(seed uint64) (wrong string) {
 	return ""
 }
 
-// TestManyLives: so many lives as PAWL_LIVES says, from the seed PAWL_SEED on. Each that ends badly is made shorter and
-// told.
+// TestManyLives: so many lives as PAWL_LIVES says, from the seed PAWL_SEED on, of so many steps as PAWL_STEPS says. Each
+// that ends badly is told; with PAWL_SHORTER it is made shorter.
 func TestManyLives(t *testing.T) {
 	lives, _ := strconv.Atoi(os.Getenv("PAWL_LIVES"))
 	if lives == 0 {
 		t.Skip("PAWL_LIVES is not set")
 	}
 	first, _ := strconv.Atoi(os.Getenv("PAWL_SEED"))
-	begun, bad := time.Now(), 0
-	for seed := first + 1; seed <= first+lives; seed++ {
-		s := scripts.Example(seed)
-		wrong := s.survives(uint64(seed))
-		if seed%10 == 0 {
-			fmt.Println(seed, time.Since(begun)) // how far it is
-		}
-		if wrong == "" {
-			continue
-		}
-		bad++
-		first, _, _ := strings.Cut(wrong, "\n")
-		fmt.Printf("PAWL_LIFE='%d: %s' %s\n", seed, s, first)
-		if os.Getenv("PAWL_SHORTER") != "" {
-			s, wrong = s.shorter(uint64(seed), wrong)
-		}
-		t.Errorf("PAWL_LIFE='%d: %s'\n%s", seed, s, wrong)
+	begun, seeds := time.Now(), make(chan int)
+	var lived, bad atomic.Int64
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for seed := range seeds {
+				s := scripts().Example(seed)
+				wrong := s.survives(uint64(seed))
+				if n := lived.Add(1); n%10 == 0 {
+					fmt.Println(n, time.Since(begun)) // how far it is
+				}
+				if wrong == "" {
+					continue
+				}
+				bad.Add(1)
+				told, _, _ := strings.Cut(wrong, "\n")
+				fmt.Printf("PAWL_LIFE='%d: %s' %s\n", seed, s, told)
+				if os.Getenv("PAWL_SHORTER") != "" {
+					s, wrong = s.shorter(uint64(seed), wrong)
+				}
+				t.Errorf("PAWL_LIFE='%d: %s'\n%s", seed, s, wrong)
+			}
+		})
 	}
-	t.Logf("%d lives, %d ended badly, %s", lives, bad, time.Since(begun).Round(time.Second))
+	for seed := first + 1; seed <= first+lives; seed++ {
+		seeds <- seed
+	}
+	close(seeds)
+	workers.Wait()
+	t.Logf("%d lives, %d ended badly, %s", lives, bad.Load(), time.Since(begun).Round(time.Second))
 }
 
 // shorter leaves out steps without which a life ends badly too.

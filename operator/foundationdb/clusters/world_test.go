@@ -39,7 +39,10 @@ type life struct {
 	nested    bool               // an instance works while another one is frozen
 	lost      string             // node
 	skew      time.Duration      // of the operator's clock
-	forgiving bool               // the API server may fail
+	slow      time.Duration      // its clock goes wrong by one part of so many
+	slowSince time.Time
+	locks     bool // acts need the lock
+	forgiving bool // the API server may fail
 }
 
 // death is what an instance panics with that dies.
@@ -95,7 +98,7 @@ func begin(t tester, o sim.Options, change func(*v1beta2.FoundationDBCluster)) *
 func (l *life) restart(owner string) {
 	l.owner = owner
 	instance := l.As(owner)
-	l.operator = clusters.New(instance.Objects, instance.Database, instance.Sidecars, clusters.Options{Now: func() time.Time { return l.Now().Add(l.skew) }, Parallel: 1})
+	l.operator = clusters.New(instance.Objects, instance.Database, instance.Sidecars, clusters.Options{Now: func() time.Time { return l.Now().Add(l.skew + l.drift()) }, Parallel: 1})
 }
 
 func (l *life) say(format string, args ...any) {
