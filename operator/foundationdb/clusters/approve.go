@@ -49,6 +49,23 @@ func (p *pass) observeOwner() {
 	}
 }
 
+// adopted reports whether another operator has made the cluster, or may have.
+func (p *pass) adopted() bool {
+	return p.foreign || p.options.AdoptAtOnce || p.stored.Annotations[AdoptedAnnotation] != "" || meta.FindStatusCondition(p.stored.Status.Conditions, TypeAdopted) != nil
+}
+
+// keepClaims lets the groups of another operator keep their claims, which it names otherwise.
+func (p *pass) keepClaims() {
+	if !p.adopted() {
+		return
+	}
+	for id, m := range p.members {
+		if known, ok := p.ids[id]; ok {
+			p.pods.KeepClaim(known, m.claim)
+		}
+	}
+}
+
 // adoption is the condition of a cluster that another operator has made; nil: it is our own.
 func (p *pass) adoption() *metav1.Condition {
 	var c metav1.Condition
