@@ -168,7 +168,11 @@ func clientTexts(clients []fdb.Client, version string) string {
 		}
 		texts = append(texts, c.String())
 	}
-	return fmt.Sprintf("%d clients would lose the database at %s: %s", len(clients), version, strings.Join(texts, ", "))
+	count := "1 client"
+	if len(clients) != 1 {
+		count = fmt.Sprintf("%d clients", len(clients))
+	}
+	return fmt.Sprintf("%s would lose the database at %s: %s", count, version, strings.Join(texts, ", "))
 }
 
 // degraded tells which groups carry a condition for which they will be replaced, or that replicas are
