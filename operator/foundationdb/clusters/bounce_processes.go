@@ -140,6 +140,9 @@ func (p *pass) killing(r restart, upgrade bool) act {
 			}
 			p.event("ServersRestart", "%s: their arguments or their version have changed", some(r.groups))
 			p.disturb("restart")
+			if desired, err := fdb.ParseVersion(p.desired); upgrade && err == nil {
+				p.memory.answers = desired
+			}
 			result := p.run(ctx, fdb.Kill(r.addresses, upgrade))
 			if result.Outcome == fdb.Refused {
 				return outcome.Later(startAgain, reasonOf(result), "kill %d servers: %s", len(r.addresses), result)

@@ -33,9 +33,12 @@ type memory struct {
 	told map[fdb.Action][]string
 	// lockMayBeOurs: the lock was taken, or could have been.
 	lockMayBeOurs bool
-	known         known
-	fixed         map[string]bool // storage classes whose volumes cannot grow
-	removed       time.Time       // when the last removal began
+	// answers is the version whose tools are expected to reach the coordinators: they did last, or the servers were
+	// restarted for it.
+	answers fdb.Version
+	known   known
+	fixed   map[string]bool // storage classes whose volumes cannot grow
+	removed time.Time       // when the last removal began
 	// disturbed is the last act that started a recovery, and when it was done.
 	disturbed   string
 	disturbedAt time.Time
