@@ -82,12 +82,19 @@ func (p *pass) adoption() *metav1.Condition {
 }
 
 // approve lets the plan pass once that a person has approved. The annotation is removed first: what is
-// approved twice passes once.
+// approved twice passes once. A cluster of our own whose status does not keep that is marked as ours: without a
+// condition the next instance of the operator would take it for another's.
 func (p *pass) approve(ctx context.Context) error {
+	if !p.foreign && p.forgetsConditions() && p.stored.Annotations[AdoptedAnnotation] == "" {
+		if err := p.annotate(ctx, map[string]any{AdoptedAnnotation: p.now.UTC().Format(time.RFC3339)}); err != nil {
+			return err
+		}
+	}
 	if p.holds() == nil {
 		return nil
 	}
 	p.hash = foundationdb.PlanHash(cluster.Plan(p.copied()))
+	p.tellHash()
 	approved := p.stored.Annotations[foundationdb.ApproveAnnotation]
 	if approved == "" || approved != p.hash {
 		return nil
@@ -96,6 +103,16 @@ func (p *pass) approve(ctx context.Context) error {
 	if p.foreign {
 		annotations[AdoptedAnnotation] = p.now.UTC().Format(time.RFC3339)
 	}
+	if err := p.annotate(ctx, annotations); err != nil {
+		return err
+	}
+	p.approved = true
+	p.event("PlanApproved", "the plan %s passes once", p.hash)
+	return nil
+}
+
+// annotate changes annotations of the cluster, of exactly the version that was read. nil removes one.
+func (p *pass) annotate(ctx context.Context, annotations map[string]any) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations, "resourceVersion": p.stored.ResourceVersion}})
 	if err != nil {
 		return err
@@ -105,8 +122,6 @@ func (p *pass) approve(ctx context.Context) error {
 		return err
 	}
 	p.stored.ResourceVersion, p.stored.Annotations = written.ResourceVersion, written.Annotations
-	p.approved = true
-	p.event("PlanApproved", "the plan %s passes once", p.hash)
 	return nil
 }
 

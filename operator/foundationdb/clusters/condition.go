@@ -48,6 +48,9 @@ func (p *pass) conclude(r chain.Report) {
 	if c := p.adoption(); c != nil {
 		p.set(*c)
 	}
+	if c := p.statusPruned(); c != nil {
+		p.set(*c)
+	}
 	s.Plan = p.plan()
 }
 

@@ -37,6 +37,7 @@ type memory struct {
 	// restarted for it.
 	answers fdb.Version
 	known   known
+	pruned  pruned
 	fixed   map[string]bool // storage classes whose volumes cannot grow
 	removed time.Time       // when the last removal began
 	// disturbed is the last act that started a recovery, and when it was done.

@@ -38,6 +38,7 @@ func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 	case foreign:
 		return p.yield(ctx)
 	case current:
+		p.recall()
 	}
 	if err := p.gather(ctx); err != nil {
 		return outcome.Fail(err)
@@ -143,6 +144,7 @@ func (p *pass) save(ctx context.Context) error {
 		}
 		return err
 	}
+	p.notePruned(written.Status)
 	p.stored.ResourceVersion, p.stored.Status = written.ResourceVersion, *p.cluster.Status.DeepCopy()
 	if !p.memory.known.blocked {
 		p.memory.stored(written)

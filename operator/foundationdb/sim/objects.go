@@ -282,6 +282,7 @@ func (o *objects) SaveStatus(ctx context.Context, object port.Object) error {
 		}
 		next := clone(stored)
 		reflect.ValueOf(next).Elem().FieldByName("Status").Set(reflect.ValueOf(object.DeepCopyObject()).Elem().FieldByName("Status"))
+		o.w.prune(next)
 		if err := o.serialized(next); err != nil {
 			return err
 		}

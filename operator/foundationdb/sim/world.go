@@ -111,6 +111,7 @@ type World struct {
 	deployments
 	hooks
 	faults
+	schemas
 	scheduler scheduler
 	network   network
 }
