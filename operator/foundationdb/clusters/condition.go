@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -201,7 +202,9 @@ func (p *pass) degraded() metav1.Condition {
 }
 
 func (p *pass) fieldsIgnored() metav1.Condition {
-	if ignored := foundationdb.Ignored(p.stored.Spec); len(ignored) > 0 {
+	ignored := slices.Concat(foundationdb.Ignored(p.stored.Spec), p.ignored)
+	slices.Sort(ignored)
+	if len(ignored) > 0 {
 		return condition.New(TypeFieldsIgnored, metav1.ConditionTrue, "NotActedUpon", "%s", strings.Join(ignored, ", "))
 	}
 	return condition.New(TypeFieldsIgnored, metav1.ConditionFalse, "AllActedUpon", "all fields of the spec have an effect")

@@ -43,6 +43,9 @@ func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 	if err := p.gather(ctx); err != nil {
 		return outcome.Fail(err)
 	}
+	if p.ignored, err = o.unknown.Of(p.stored, func() ([]string, error) { return o.objects.UnknownFields(ctx, p.stored) }); err != nil {
+		return outcome.Fail(err)
+	}
 	p.observe()
 	if err := p.approve(ctx); err != nil {
 		return outcome.Fail(err)

@@ -5,12 +5,16 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/pawl-dev/pawl/operator/foundationdb/port"
 )
 
 // schemas are the CRDs of the three kinds: what the API server keeps of an object.
 type schemas struct {
 	pruned []string // fields of the status that are dropped
+	// specs are what patches have given, with the fields that the types do not have.
+	specs map[types.UID]any
 }
 
 // Prune has the API server drop these fields of the status of the three kinds, by their name in JSON, when it is
