@@ -63,7 +63,9 @@ func (p *pass) tolerant() fdb.Verdict {
 // earliest, but not within least.
 func closed(v fdb.Verdict, least time.Duration) decision {
 	d := later(max(v.In, least), v.Reason, "%s", v.Message)
-	d.Opens = v.In
+	if v.Reason != ActedBefore { // whose time is the longest
+		d.Opens = v.In
+	}
 	return d
 }
 

@@ -39,6 +39,10 @@ func TestNotBefore(t *testing.T) {
 		t.Errorf("it is not known: %v", e.NotBefore)
 	}
 
+	if e := entry(fdb.Verdict{Reason: ActedBefore, Message: "no", In: time.Minute}); e.NotBefore != nil {
+		t.Errorf("it may open before: %v", e.NotBefore)
+	}
+
 	told := entry(in(time.Minute))
 	if e := entry(in(time.Minute+20*time.Second), told); !e.NotBefore.Equal(told.NotBefore) {
 		t.Errorf("told anew: %v", e.NotBefore)
