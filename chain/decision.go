@@ -3,6 +3,7 @@ package chain
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl/outcome"
 )
@@ -12,6 +13,9 @@ import (
 type Decision[S any] struct {
 	Acts    []Act[S]        // carried out in order; one that is not Done ends the link with its outcome
 	Outcome outcome.Outcome // of the link, once all acts are Done
+	// Opens is how long a link that does not act has to wait at least; 0: that is not known. Outcome.After tells when
+	// it is looked at again, which may be later or earlier.
+	Opens time.Duration
 }
 
 // Act is one effect of a link.

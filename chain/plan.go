@@ -2,6 +2,7 @@ package chain
 
 import (
 	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl/outcome"
 )
@@ -11,6 +12,7 @@ type Planned struct {
 	Link    string
 	Acts    []PlannedAct
 	Outcome outcome.Outcome // what the link would report, with its acts carried out
+	Opens   time.Duration   // how long it has to wait at least; 0: that is not known
 	Held    bool            // Hold keeps it from acting
 	Behind  string          // the link that would end the pass before this one; "": none
 	Unknown bool            // the link has no Decide: what it would do cannot be said without doing it
@@ -52,6 +54,7 @@ func (c Chain[S]) plan(scope S, prefix string, behind *string, all *[]Planned) {
 		if sub.Decide != nil {
 			p.Outcome = guarded(name, func() outcome.Outcome {
 				decision := sub.Decide(scope)
+				p.Opens = decision.Opens
 				for _, act := range decision.Acts {
 					p.Acts = append(p.Acts, PlannedAct{act.Name, act.Targets})
 					if act.Assume != nil && !sub.held {

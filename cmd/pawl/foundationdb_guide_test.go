@@ -176,7 +176,7 @@ func mergePatch(target, patch any) any {
 func clusterConditions() []string {
 	return []string{
 		condition.TypeReady, clusters.TypeReconciled, condition.TypeProgressing, clusters.TypeAvailable, clusters.TypeFullReplication, clusters.TypeDegraded,
-		clusters.TypeResizing, clusters.TypeUpgradeBlocked, clusters.TypeFieldsIgnored, clusters.TypePaused, clusters.TypeAdopted,
+		clusters.TypeResizing, clusters.TypeUpgradeBlocked, clusters.TypeFieldsIgnored, clusters.TypePaused, clusters.TypeAdopted, clusters.TypeStatusPruned,
 	}
 }
 

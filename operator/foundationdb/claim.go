@@ -66,7 +66,7 @@ func (w *Wanted) ClaimDiffers(claim *corev1.PersistentVolumeClaim, id fdb.GroupI
 	if wanted == nil || claim == nil {
 		return false, nil, ""
 	}
-	if name := ClaimName(w.c, id); claim.Name != name {
+	if name := w.ClaimName(id); claim.Name != name {
 		return true, nil, fmt.Sprintf("its volume claim is %s and should be %s", claim.Name, name)
 	}
 	applied := claim.Annotations[SpecAnnotation]

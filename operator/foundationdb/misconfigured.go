@@ -67,7 +67,7 @@ func (w *Wanted) Misconfigured(id fdb.GroupID, pod *corev1.Pod, claim *corev1.Pe
 	case hash == pod.Annotations[SpecAnnotation]:
 		return "", false
 	}
-	wanted, err := PodSpec(w.c, id)
+	wanted, err := w.podSpec(id)
 	if err != nil {
 		return err.Error(), false
 	}

@@ -107,6 +107,14 @@ func ClaimName(c *v1beta2.FoundationDBCluster, id fdb.GroupID) string {
 	return PodName(c, id) + "-" + name
 }
 
+// publishedClaimName is how release 2.33.0 of the published operator names the claim of a group, whatever its template.
+func publishedClaimName(c *v1beta2.FoundationDBCluster, id fdb.GroupID) string {
+	if !id.Class.Stateful() {
+		return ""
+	}
+	return PodName(c, id) + "-data"
+}
+
 // settingsOf returns the settings of a class: each field is its own or that of general. Groups that are not
 // stateful have no claim.
 func settingsOf(spec v1beta2.FoundationDBClusterSpec, class fdb.Class) v1beta2.ProcessSettings {

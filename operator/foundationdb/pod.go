@@ -20,6 +20,8 @@ type PodFacts struct {
 	ServiceIP string
 	// ConfigMap has the files that the pod starts with. nil: the pod does not tell which ones it has.
 	ConfigMap *corev1.ConfigMap
+	// ClaimName names the claim that the group has already. Empty: that of ClaimName.
+	ClaimName string
 }
 
 // Pod returns a new pod for a group:
@@ -36,6 +38,9 @@ func Pod(c *v1beta2.FoundationDBCluster, id fdb.GroupID, f PodFacts) (*corev1.Po
 	spec, err := PodSpec(c, id)
 	if err != nil {
 		return nil, err
+	}
+	if f.ClaimName != "" {
+		useClaim(spec, ClaimName(c, id), f.ClaimName)
 	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: PodName(c, id), Namespace: c.Namespace, OwnerReferences: ownersOf(c)},

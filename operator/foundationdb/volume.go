@@ -42,6 +42,15 @@ func addVolumes(c *v1beta2.FoundationDBCluster, id fdb.GroupID, spec *corev1.Pod
 	}
 }
 
+// useClaim has a pod use another claim.
+func useClaim(spec *corev1.PodSpec, name, other string) {
+	for i := range spec.Volumes {
+		if source := spec.Volumes[i].PersistentVolumeClaim; source != nil && source.ClaimName == name {
+			source.ClaimName = other
+		}
+	}
+}
+
 // mount adds the mount of a volume that the template of the container does not name.
 func mount(c *corev1.Container, volume, path string) {
 	if !slices.ContainsFunc(c.VolumeMounts, func(given corev1.VolumeMount) bool { return given.Name == volume }) {

@@ -28,6 +28,7 @@ type Wanted struct {
 	hashes   map[fdb.GroupID]string
 	claims   map[fdb.Class]*corev1.PersistentVolumeClaim
 	commands map[commandKey][]argument
+	kept     map[fdb.GroupID]string // names of claims
 }
 
 type commandKey struct {
@@ -54,7 +55,7 @@ func (w *Wanted) Renewed(c *v1beta2.FoundationDBCluster) *Wanted {
 	}
 	return &Wanted{
 		c: source, text: string(encoded), pods: map[fdb.GroupID]*podPattern{}, hashes: map[fdb.GroupID]string{},
-		claims: map[fdb.Class]*corev1.PersistentVolumeClaim{}, commands: map[commandKey][]argument{},
+		claims: map[fdb.Class]*corev1.PersistentVolumeClaim{}, commands: map[commandKey][]argument{}, kept: map[fdb.GroupID]string{},
 	}
 }
 
@@ -67,6 +68,38 @@ func (w *Wanted) StartCommands(class fdb.Class, image v1beta2.ImageType, servers
 		w.commands[key] = arguments
 	}
 	return startCommands(arguments, class, image, servers, variables)
+}
+
+// KeepClaim lets a group keep the claim that fdb-kubernetes-operator 2.33.0 has made, which does not name claims by
+// their template (api/v1beta2/foundationdbcluster_types.go, GetPvcName): cluster-class-number-data. With any other
+// claim, or none, it is the template's again.
+func (w *Wanted) KeepClaim(id fdb.GroupID, claim *corev1.PersistentVolumeClaim) {
+	name := publishedClaimName(w.c, id)
+	keep := claim != nil && claim.Name == name && name != ClaimName(w.c, id)
+	if _, kept := w.kept[id]; keep == kept {
+		return
+	}
+	delete(w.hashes, id)
+	if delete(w.kept, id); keep {
+		w.kept[id] = name
+	}
+}
+
+// ClaimName returns the name of the claim that a group has or gets; empty: none.
+func (w *Wanted) ClaimName(id fdb.GroupID) string {
+	if name, kept := w.kept[id]; kept {
+		return name
+	}
+	return ClaimName(w.c, id)
+}
+
+// podSpec is PodSpec with the claim that the group has.
+func (w *Wanted) podSpec(id fdb.GroupID) (*corev1.PodSpec, error) {
+	spec, err := PodSpec(w.c, id)
+	if err == nil {
+		useClaim(spec, ClaimName(w.c, id), w.ClaimName(id))
+	}
+	return spec, err
 }
 
 // podPattern is the JSON of the pods of a class, cut where the number of the group stands.
@@ -91,7 +124,7 @@ func (w *Wanted) PodHash(id fdb.GroupID) (string, error) {
 }
 
 func (w *Wanted) hashOf(id fdb.GroupID) (string, error) {
-	if named(w.c.Spec.Buggify, v1beta2.ProcessGroupID(id.String())) {
+	if _, kept := w.kept[id]; kept || named(w.c.Spec.Buggify, v1beta2.ProcessGroupID(id.String())) {
 		return w.podHash(id)
 	}
 	class := fdb.GroupID{Prefix: id.Prefix, Class: id.Class, Number: noNumber}
@@ -110,7 +143,7 @@ func (w *Wanted) hashOf(id fdb.GroupID) (string, error) {
 }
 
 func (w *Wanted) podHash(id fdb.GroupID) (string, error) {
-	spec, err := PodSpec(w.c, id)
+	spec, err := w.podSpec(id)
 	if err != nil {
 		return "", err
 	}

@@ -1,6 +1,7 @@
 package backups
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -80,7 +81,7 @@ func (p *pass) progressing(report chain.Report) metav1.Condition {
 }
 
 func (p *pass) fieldsIgnored() metav1.Condition {
-	if paths := p.ignored(); len(paths) > 0 {
+	if paths := slices.Sorted(slices.Values(append(p.ignored(), p.unknown...))); len(paths) > 0 {
 		return condition.New(FieldsIgnoredCondition, metav1.ConditionTrue, "NotActedUpon", "%s", strings.Join(paths, ", "))
 	}
 	return condition.New(FieldsIgnoredCondition, metav1.ConditionFalse, "None", "all fields are acted upon")

@@ -45,6 +45,7 @@ type Operator struct {
 	objects  port.Objects
 	database port.Database
 	options  Options
+	unknown  foundationdb.UnknownFields
 }
 
 // New returns an operator of backups.
@@ -62,10 +63,11 @@ func New(objects port.Objects, database port.Database, o Options) *Operator {
 type pass struct {
 	*Operator
 	facts
-	before v1beta2.FoundationDBBackupStatus // as it is stored
-	asked  bool                             // the database was asked to change something
-	gone   bool                             // the object is
-	plan   string                           // the hash of the plan, while links are held
+	before  v1beta2.FoundationDBBackupStatus // as it is stored
+	asked   bool                             // the database was asked to change something
+	gone    bool                             // the object is
+	plan    string                           // the hash of the plan, while links are held
+	unknown []string                         // fields of the spec that nobody knows
 }
 
 // Reconcile makes one pass. Done: the backup is as it should be, or gone; who calls looks at it again from time to time,
@@ -73,6 +75,9 @@ type pass struct {
 func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outcome {
 	p, links, err := o.begin(ctx, ref)
 	if err != nil || p == nil {
+		return outcome.Fail(err)
+	}
+	if p.unknown, err = o.unknown.Of(p.backup, func() ([]string, error) { return o.objects.UnknownFields(ctx, p.backup) }); err != nil {
 		return outcome.Fail(err)
 	}
 	links, plan, approved := foundationdb.Gate(p.backup.Annotations, links, p.copy)

@@ -33,7 +33,7 @@ func addPods(p *pass) decision {
 			continue
 		}
 		f := podFacts(m)
-		f.ConfigMap = p.wanted
+		f.ConfigMap, f.ClaimName = p.wanted, p.pods.ClaimName(id)
 		pod, err := foundationdb.Pod(p.cluster, id, f)
 		if err != nil {
 			out = outcome.Later(0, foundationdb.SpecInvalid.Reason(), "%s: %s", g.ProcessGroupID, fault.Message(err))

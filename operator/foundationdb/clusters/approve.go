@@ -49,6 +49,23 @@ func (p *pass) observeOwner() {
 	}
 }
 
+// adopted reports whether another operator has made the cluster, or may have.
+func (p *pass) adopted() bool {
+	return p.foreign || p.options.AdoptAtOnce || p.stored.Annotations[AdoptedAnnotation] != "" || meta.FindStatusCondition(p.stored.Status.Conditions, TypeAdopted) != nil
+}
+
+// keepClaims lets the groups of another operator keep their claims, which it names otherwise.
+func (p *pass) keepClaims() {
+	if !p.adopted() {
+		return
+	}
+	for id, m := range p.members {
+		if known, ok := p.ids[id]; ok {
+			p.pods.KeepClaim(known, m.claim)
+		}
+	}
+}
+
 // adoption is the condition of a cluster that another operator has made; nil: it is our own.
 func (p *pass) adoption() *metav1.Condition {
 	var c metav1.Condition
@@ -65,12 +82,19 @@ func (p *pass) adoption() *metav1.Condition {
 }
 
 // approve lets the plan pass once that a person has approved. The annotation is removed first: what is
-// approved twice passes once.
+// approved twice passes once. A cluster of our own whose status does not keep that is marked as ours: without a
+// condition the next instance of the operator would take it for another's.
 func (p *pass) approve(ctx context.Context) error {
+	if !p.foreign && p.forgetsConditions() && p.stored.Annotations[AdoptedAnnotation] == "" {
+		if err := p.annotate(ctx, map[string]any{AdoptedAnnotation: p.now.UTC().Format(time.RFC3339)}); err != nil {
+			return err
+		}
+	}
 	if p.holds() == nil {
 		return nil
 	}
 	p.hash = foundationdb.PlanHash(cluster.Plan(p.copied()))
+	p.tellHash()
 	approved := p.stored.Annotations[foundationdb.ApproveAnnotation]
 	if approved == "" || approved != p.hash {
 		return nil
@@ -79,6 +103,16 @@ func (p *pass) approve(ctx context.Context) error {
 	if p.foreign {
 		annotations[AdoptedAnnotation] = p.now.UTC().Format(time.RFC3339)
 	}
+	if err := p.annotate(ctx, annotations); err != nil {
+		return err
+	}
+	p.approved = true
+	p.event("PlanApproved", "the plan %s passes once", p.hash)
+	return nil
+}
+
+// annotate changes annotations of the cluster, of exactly the version that was read. nil removes one.
+func (p *pass) annotate(ctx context.Context, annotations map[string]any) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations, "resourceVersion": p.stored.ResourceVersion}})
 	if err != nil {
 		return err
@@ -88,8 +122,6 @@ func (p *pass) approve(ctx context.Context) error {
 		return err
 	}
 	p.stored.ResourceVersion, p.stored.Annotations = written.ResourceVersion, written.Annotations
-	p.approved = true
-	p.event("PlanApproved", "the plan %s passes once", p.hash)
 	return nil
 }
 

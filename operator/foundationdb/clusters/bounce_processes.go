@@ -133,6 +133,9 @@ func (p *pass) killing(r restart, upgrade bool) act {
 			for _, id := range r.groups {
 				p.drop(v1beta2.ProcessGroupID(id), v1beta2.IncorrectCommandLine)
 			}
+			if upgrade {
+				p.assumeUpgraded()
+			}
 		},
 		Do: func(ctx context.Context, p *pass) outcome.Outcome {
 			if out := outcome.Fail(p.save(ctx)); out.IsFail() {
@@ -140,12 +143,33 @@ func (p *pass) killing(r restart, upgrade bool) act {
 			}
 			p.event("ServersRestart", "%s: their arguments or their version have changed", some(r.groups))
 			p.disturb("restart")
+			if desired, err := fdb.ParseVersion(p.desired); upgrade && err == nil {
+				p.memory.answers = desired
+			}
 			result := p.run(ctx, fdb.Kill(r.addresses, upgrade))
 			if result.Outcome == fdb.Refused {
 				return outcome.Later(startAgain, reasonOf(result), "kill %d servers: %s", len(r.addresses), result)
 			}
 			return outcome.Done()
 		},
+	}
+}
+
+// assumeUpgraded has all servers run the desired version in a plan: pods are to be made anew with its images, but for
+// those whose groups are replaced.
+func (p *pass) assumeUpgraded() {
+	p.cluster.Status.RunningVersion, p.upgrades = p.desired, false
+	p.pods = foundationdb.WantedOf(p.cluster)
+	p.keepClaims()
+	for i := range p.cluster.Status.ProcessGroups {
+		g := &p.cluster.Status.ProcessGroups[i]
+		id, pod := g.ProcessGroupID, p.member(g.ProcessGroupID).pod
+		if pod == nil || foundationdb.ReplacesPods(p.cluster.Spec, classOf(g)) {
+			continue
+		}
+		if want, err := p.pods.PodHash(p.ids[id]); err == nil && pod.Annotations[foundationdb.SpecAnnotation] != want {
+			p.add(id, v1beta2.IncorrectPodSpec)
+		}
 	}
 }
 
@@ -218,7 +242,9 @@ func (p *pass) registering(r restart) act {
 // upgrading restarts all servers of the database, also those of other operators, once all are registered.
 func (p *pass) upgrading(r restart) act {
 	return act{
-		Name: "restart all servers of the database with version", Targets: []string{p.desired},
+		Name:    "restart all servers of the database with version",
+		Targets: []string{p.desired},
+		Assume:  (*pass).assumeUpgraded,
 		Do: func(ctx context.Context, p *pass) outcome.Outcome {
 			at, err := p.endpoint()
 			if err != nil {

@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -46,6 +47,9 @@ func (p *pass) conclude(r chain.Report) {
 		p.set(c)
 	}
 	if c := p.adoption(); c != nil {
+		p.set(*c)
+	}
+	if c := p.statusPruned(); c != nil {
 		p.set(*c)
 	}
 	s.Plan = p.plan()
@@ -168,7 +172,11 @@ func clientTexts(clients []fdb.Client, version string) string {
 		}
 		texts = append(texts, c.String())
 	}
-	return fmt.Sprintf("%d clients would lose the database at %s: %s", len(clients), version, strings.Join(texts, ", "))
+	count := "1 client"
+	if len(clients) != 1 {
+		count = fmt.Sprintf("%d clients", len(clients))
+	}
+	return fmt.Sprintf("%s would lose the database at %s: %s", count, version, strings.Join(texts, ", "))
 }
 
 // degraded tells which groups carry a condition for which they will be replaced, or that replicas are
@@ -194,7 +202,9 @@ func (p *pass) degraded() metav1.Condition {
 }
 
 func (p *pass) fieldsIgnored() metav1.Condition {
-	if ignored := foundationdb.Ignored(p.stored.Spec); len(ignored) > 0 {
+	ignored := slices.Concat(foundationdb.Ignored(p.stored.Spec), p.ignored)
+	slices.Sort(ignored)
+	if len(ignored) > 0 {
 		return condition.New(TypeFieldsIgnored, metav1.ConditionTrue, "NotActedUpon", "%s", strings.Join(ignored, ", "))
 	}
 	return condition.New(TypeFieldsIgnored, metav1.ConditionFalse, "AllActedUpon", "all fields of the spec have an effect")

@@ -191,8 +191,9 @@ func seen[T any, P interface {
 	return all
 }
 
-// gatherStatus reads the status document. While it cannot be used in an incompatible upgrade, the tools
-// of the other version are tried: the one whose client reaches the coordinators tells what runs.
+// gatherStatus reads the status document. In an incompatible upgrade the tools of both versions are tried: the one
+// whose client reaches the coordinators tells what runs. The other one uses up its time-out, so the tools that are
+// expected to answer are asked first.
 func (p *pass) gatherStatus(ctx context.Context) {
 	p.status, p.silence, p.silenceReason = nil, "", fdb.DatabaseSilent
 	at, err := p.endpoint()
@@ -207,29 +208,44 @@ func (p *pass) gatherStatus(ctx context.Context) {
 	if !p.cluster.Status.Configured {
 		limit = port.Short
 	}
-	s, err := p.database.Status(ctx, at, limit)
-	if err == nil {
-		p.status = s
-	} else {
-		p.silence = fault.Message(err)
-		if errors.Is(err, port.ToolsMissing) {
-			p.silenceReason = port.ToolsMissing.Reason()
-		}
-	}
-	if foundationdb.UpgradesIncompatibly(p.cluster) && !quorum(s) {
-		desired, err := fdb.ParseVersion(p.desired)
-		if err != nil {
+	running, tools := at.Version, p.toolsInOrder(at.Version)
+	for _, at.Version = range tools {
+		s, err := p.database.Status(ctx, at, limit)
+		limit = port.Short
+		switch {
+		case quorum(s):
+			p.status, p.silence, p.memory.answers = s, "", at.Version
+			if at.Version != running {
+				p.cluster.Status.RunningVersion = at.Version.String()
+			}
+			p.gatherProcesses()
 			return
-		}
-		at.Version = desired
-		if other, err := p.database.Status(ctx, at, limit); err == nil && quorum(other) {
-			p.status, p.silence = other, ""
-			p.cluster.Status.RunningVersion = desired.String()
+		case at.Version != running:
+		case err == nil:
+			p.status = s
+		default:
+			p.silence = fault.Message(err)
+			if errors.Is(err, port.ToolsMissing) {
+				p.silenceReason = port.ToolsMissing.Reason()
+			}
 		}
 	}
+	p.memory.answers = tools[len(tools)-1] // it had less time
 	if p.status != nil {
 		p.gatherProcesses()
 	}
+}
+
+// toolsInOrder are the versions whose tools are asked for the status.
+func (p *pass) toolsInOrder(running fdb.Version) []fdb.Version {
+	desired, err := fdb.ParseVersion(p.desired)
+	switch {
+	case err != nil || !foundationdb.UpgradesIncompatibly(p.cluster):
+		return []fdb.Version{running}
+	case p.memory.answers == desired:
+		return []fdb.Version{desired, running}
+	}
+	return []fdb.Version{running, desired}
 }
 
 // quorum reports whether a client reaches the coordinators: those of another protocol do not count.

@@ -62,7 +62,11 @@ func (p *pass) tolerant() fdb.Verdict {
 // closed is the decision of a link whose gate is closed: it looks again when the gate can open at the
 // earliest, but not within least.
 func closed(v fdb.Verdict, least time.Duration) decision {
-	return later(max(v.In, least), v.Reason, "%s", v.Message)
+	d := later(max(v.In, least), v.Reason, "%s", v.Message)
+	if v.Reason != ActedBefore { // whose time is the longest
+		d.Opens = v.In
+	}
+	return d
 }
 
 // silent reports whether no process of our data center reports. Then nothing is removed.

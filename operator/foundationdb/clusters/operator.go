@@ -49,6 +49,7 @@ type Operator struct {
 	sidecars port.Sidecars
 	options  Options
 
+	unknown  foundationdb.UnknownFields
 	mu       sync.Mutex
 	memories map[types.UID]*memory
 }
@@ -77,6 +78,7 @@ type pass struct {
 	facts
 
 	problems []foundationdb.Problem // why the spec is refused
+	ignored  []string               // fields of the spec that nobody knows
 	// pods are the children as they should be.
 	pods *foundationdb.Wanted
 	ids  map[v1beta2.ProcessGroupID]fdb.GroupID // of groups, read

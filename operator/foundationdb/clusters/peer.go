@@ -3,6 +3,7 @@ package clusters
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -24,7 +25,9 @@ var TwoOperators = fault.Declare(fault.Kind{
 type known struct {
 	version string // the resource version
 	status  [sha256.Size]byte
-	tried   [sha256.Size]byte // the status of a write of which nobody knows whether it was done
+	// tried is the status of a write of which nobody knows whether it was done: the whole one, and what the CRD of
+	// another operator keeps of it.
+	tried   [2][sha256.Size]byte
 	blocked bool
 	told    bool
 	adopted string // the annotation when it was blocked
@@ -51,7 +54,7 @@ func (m *memory) judge(c *v1beta2.FoundationDBCluster) standing {
 	}
 	status := digest(c.Status)
 	switch {
-	case k.blocked, k.version == "", status == k.status, status == k.tried:
+	case k.blocked, k.version == "", status == k.status, slices.Contains(k.tried[:], status):
 		*k = known{version: c.ResourceVersion, status: status}
 		return current
 	case older(c.ResourceVersion, k.version):
@@ -65,7 +68,9 @@ func (m *memory) judge(c *v1beta2.FoundationDBCluster) standing {
 }
 
 // tries notes a status that is about to be written: its answer may be lost.
-func (m *memory) tries(c *v1beta2.FoundationDBCluster) { m.known.tried = digest(c.Status) }
+func (m *memory) tries(c *v1beta2.FoundationDBCluster) {
+	m.known.tried = [2][sha256.Size]byte{digest(c.Status), digest(bare(c.Status))}
+}
 
 func (m *memory) stored(c *v1beta2.FoundationDBCluster) {
 	m.known = known{version: c.ResourceVersion, status: digest(c.Status)}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/pawl-dev/pawl/chain"
 	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 )
@@ -85,8 +84,8 @@ func entriesOf(step chain.Planned, before []v1beta2.PlanEntry, hash string, now 
 		if out.IsFail() {
 			e.Reason, e.Message, e.Remedy = fault.Of(out.Err()).Reason(), fault.Message(out.Err()), fault.Of(out.Err()).Remedy
 		}
-		if after := out.After(); after > 0 && timed[e.Reason] {
-			at := metav1.NewTime(now.Add(after)).Rfc3339Copy()
+		if step.Opens > 0 {
+			at := metav1.NewTime(now.Add(step.Opens)).Rfc3339Copy()
 			e.NotBefore = &at
 		}
 		entries = append(entries, since(e, before, now))
@@ -94,10 +93,7 @@ func entriesOf(step chain.Planned, before []v1beta2.PlanEntry, hash string, now 
 	return entries
 }
 
-// timed are the reasons of what waits for a time that is known. The status document tells times less exactly
-// than it is read, so one that is told stays unless it is further off than jitter.
-var timed = map[string]bool{fdb.RecoveredRecently: true, reasonRemoved: true}
-
+// jitter is how far off a moment must be to be told anew: the status document tells times less exactly than it is read.
 const jitter = 30 * time.Second
 
 // since gives an entry that is blocked the time at which that began.
@@ -108,7 +104,7 @@ func since(e v1beta2.PlanEntry, before []v1beta2.PlanEntry, now time.Time) v1bet
 	for _, old := range before {
 		if old.Link == e.Link && old.Action == e.Action && old.Reason == e.Reason && old.Since != nil {
 			e.Since = old.Since
-			if e.NotBefore != nil && old.NotBefore != nil && e.NotBefore.Sub(old.NotBefore.Time).Abs() < jitter {
+			if e.NotBefore != nil && old.NotBefore != nil && old.NotBefore.After(now) && e.NotBefore.Sub(old.NotBefore.Time).Abs() < jitter {
 				e.NotBefore = old.NotBefore
 			}
 			return e

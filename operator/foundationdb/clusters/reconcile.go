@@ -39,11 +39,15 @@ func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 	case foreign:
 		return p.yield(ctx)
 	case current:
+		p.recall()
 	}
 	if err := p.gather(ctx); err != nil {
 		return outcome.Fail(err)
 	}
 	p.tellUnreachable()
+	if p.ignored, err = o.unknown.Of(p.stored, func() ([]string, error) { return o.objects.UnknownFields(ctx, p.stored) }); err != nil {
+		return outcome.Fail(err)
+	}
 	p.observe()
 	if err := p.approve(ctx); err != nil {
 		return outcome.Fail(err)
@@ -146,6 +150,7 @@ func (p *pass) save(ctx context.Context) error {
 		}
 		return err
 	}
+	p.notePruned(written.Status)
 	p.stored.ResourceVersion, p.stored.Status = written.ResourceVersion, *p.cluster.Status.DeepCopy()
 	if !p.memory.known.blocked {
 		p.memory.stored(written)

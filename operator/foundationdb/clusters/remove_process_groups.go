@@ -50,34 +50,35 @@ func removeProcessGroups(p *pass) decision {
 		return decision{}
 	}
 	var list []act
-	out := outcome.Done()
+	var d decision
 	if len(draining) > 0 {
 		if p.undisturbed().Open {
 			list = append(list, p.proving(draining))
 		}
-		out = outcome.Later(startAgain, "ExclusionInProgress", "%d groups are being drained", len(draining))
+		d = later(startAgain, "ExclusionInProgress", "%d groups are being drained", len(draining))
 	}
 	if batch, wait := p.removalBatch(going); len(batch) > 0 {
 		list = append(list, locked(p.removing(batch)))
-		out = outcome.Later(upgradeAgain, "GroupsGo", "%d groups are on their way out", len(going))
+		d = later(upgradeAgain, "GroupsGo", "%d groups are on their way out", len(going))
 	} else if !wait.Outcome.IsDone() {
-		out = wait.Outcome
+		d = wait
 	}
 	if len(gone) > 0 {
 		if v := p.open(fdb.GateInclude); v.Open || !p.anyExcluded(gone) {
 			list = append(list, p.including(gone))
 		} else {
-			out = closed(v, upgradeAgain).Outcome
+			d = closed(v, upgradeAgain)
 		}
 	}
 	if len(left) > 0 && len(gone) == 0 {
 		if v := p.open(fdb.GateInclude); v.Open {
 			list = append(list, locked(p.includingAgain(left)))
-		} else if out.IsDone() {
-			out = closed(v, upgradeAgain).Outcome
+		} else if d.Outcome.IsDone() {
+			d = closed(v, upgradeAgain)
 		}
 	}
-	return acts(out, list...)
+	d.Acts = list
+	return d
 }
 
 // leftExclusions are the entries of the database's exclusions that name groups of this cluster of which nothing is
@@ -179,7 +180,9 @@ func (p *pass) removalBatch(going []*v1beta2.ProcessGroupStatus) ([]*v1beta2.Pro
 	}
 	wait := time.Duration(*p.cluster.Spec.AutomationOptions.WaitBetweenRemovalsSeconds) * time.Second
 	if left := foundationdb.RemovalWait(maxTime(last, p.memory.removed), p.now, wait); left > 0 {
-		return batch, later(left, reasonRemoved, "the last removal began less than %s ago", wait)
+		d := later(left, reasonRemoved, "the last removal began less than %s ago", wait)
+		d.Opens = left
+		return batch, d
 	}
 	if v := p.tolerant(); !v.Open {
 		return batch, closed(v, removalAgain)

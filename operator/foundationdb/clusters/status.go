@@ -37,6 +37,7 @@ func (p *pass) observe() {
 	s.HasIncorrectServiceConfig = p.servicesDiffer()
 	p.pods = p.memory.pods.Renewed(p.cluster)
 	p.memory.pods = p.pods
+	p.keepClaims()
 	p.observeGroups()
 	p.count()
 }

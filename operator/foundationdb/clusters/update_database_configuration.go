@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/fdb"
@@ -23,6 +24,9 @@ func updateDatabaseConfiguration(p *pass) decision {
 	if !p.cluster.Status.Configured {
 		if p.status.Cluster.Layers.Error != configurationMissing {
 			return later(startAgain, fdb.StatusIncomplete, "the status does not say that the database has no configuration")
+		}
+		if first, ours := p.creates(); !ours {
+			return later(startAgain, "CreatedByAnother", "the database has no configuration yet: the object whose pod is the first coordinator, %s, creates it", first)
 		}
 		return acts(outcome.Wait(time.Second, "DatabaseCreated", "the database becomes available"), p.configuring(final, true))
 	}
@@ -49,6 +53,28 @@ func updateDatabaseConfiguration(p *pass) decision {
 		out = outcome.Later(stageAgain, "StagesToCome", "%d stages of the configuration follow", len(stages)-1)
 	}
 	return acts(out, locked(p.configuring(next, false)))
+}
+
+// creates reports whether this object creates the database: the one that has made the connection string. Of those that
+// were given it, the one whose pod is the first coordinator does: exactly one of several, and the maker too when it
+// gets its own string as a seed.
+func (p *pass) creates() (first string, ours bool) {
+	spec := p.cluster.Spec
+	if spec.SeedConnectionString == "" && len(spec.PartialConnectionString.Coordinators) == 0 {
+		return "", true
+	}
+	c, err := fdb.ParseConnection(p.cluster.Status.ConnectionString)
+	if err != nil || len(c.Coordinators) == 0 {
+		return "", false
+	}
+	at := c.Coordinators[0]
+	for i := range p.cluster.Status.ProcessGroups {
+		id := p.cluster.Status.ProcessGroups[i].ProcessGroupID
+		if pod := p.member(id).pod; pod != nil && (slices.Contains(foundationdb.PublicIPs(pod), at.Host) || at.Host == p.dnsName(id)) {
+			return at.String(), true
+		}
+	}
+	return at.String(), false
 }
 
 // configuring is the act of configuring the database.

@@ -51,6 +51,9 @@ type Objects interface {
 	// fails with fault.WriteConflict if the stored object has another resource version, and with
 	// control.NotFound.
 	SaveStatus(ctx context.Context, object Object) error
+	// UnknownFields returns the paths of the fields of spec that a stored object of one of the three kinds has and its
+	// type does not: spec.automationOptions.fly, sorted. It may ask the API server itself; nil for what is not there.
+	UnknownFields(ctx context.Context, object Object) ([]string, error)
 	// Tell records an Event about an object. It does not wait, and it may be lost.
 	Tell(about Object, event Event)
 }

@@ -3,6 +3,8 @@ package restores
 import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"slices"
+	"strings"
 
 	"github.com/pawl-dev/pawl/chain"
 	"github.com/pawl-dev/pawl/fault"
@@ -67,10 +69,14 @@ func (p *pass) progressing(report chain.Report) metav1.Condition {
 
 func (p *pass) fieldsIgnored() metav1.Condition {
 	v := p.at.Version
+	paths := slices.Clone(p.unknown)
 	if p.restore.Spec.EncryptionKeyPath != "" && v != (fdb.Version{}) && !v.Has(fdb.FeatureBackupEncryption) {
-		return condition.New(FieldsIgnoredCondition, metav1.ConditionTrue, "NotActedUpon", "spec.encryptionKeyPath")
+		paths = append(paths, "spec.encryptionKeyPath")
 	}
-	if old := meta.FindStatusCondition(p.before.Conditions, FieldsIgnoredCondition); old != nil && v == (fdb.Version{}) {
+	if slices.Sort(paths); len(paths) > 0 {
+		return condition.New(FieldsIgnoredCondition, metav1.ConditionTrue, "NotActedUpon", "%s", strings.Join(paths, ", "))
+	}
+	if old := meta.FindStatusCondition(p.before.Conditions, FieldsIgnoredCondition); old != nil && v == (fdb.Version{}) && p.restore.Spec.EncryptionKeyPath != "" {
 		return *old
 	}
 	return condition.New(FieldsIgnoredCondition, metav1.ConditionFalse, "None", "all fields are acted upon")

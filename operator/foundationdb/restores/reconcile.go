@@ -41,6 +41,7 @@ type Operator struct {
 	objects  port.Objects
 	database port.Database
 	options  Options
+	unknown  foundationdb.UnknownFields
 }
 
 // New returns an operator of restores.
@@ -56,15 +57,19 @@ func New(objects port.Objects, database port.Database, o Options) *Operator {
 type pass struct {
 	*Operator
 	facts
-	before v1beta2.FoundationDBRestoreStatus // as it is stored
-	asked  bool                              // a restore was started, or may have been
-	plan   string                            // the hash of the plan, while links are held
+	before  v1beta2.FoundationDBRestoreStatus // as it is stored
+	asked   bool                              // a restore was started, or may have been
+	plan    string                            // the hash of the plan, while links are held
+	unknown []string                          // fields of the spec that nobody knows
 }
 
 // Reconcile makes one pass. A restore that has ended, and an object that is gone, are Done.
 func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outcome {
 	p, err := o.begin(ctx, ref)
 	if err != nil || p == nil || p.restore.DeletionTimestamp != nil {
+		return outcome.Fail(err)
+	}
+	if p.unknown, err = o.unknown.Of(p.restore, func() ([]string, error) { return o.objects.UnknownFields(ctx, p.restore) }); err != nil {
 		return outcome.Fail(err)
 	}
 	links, plan, approved := foundationdb.Gate(p.restore.Annotations, restore, p.copy)

@@ -230,8 +230,12 @@ func (o *objects) Patch(ctx context.Context, object port.Object, patch []byte) e
 		if err != nil {
 			return err
 		}
-		if !same(stored, next) {
-			if counted(kindOf(stored)) && !same(specOf(stored), specOf(next)) {
+		others, err := o.w.keepUnknown(stored, patch)
+		if err != nil {
+			return err
+		}
+		if others || !same(stored, next) {
+			if others || counted(kindOf(stored)) && !same(specOf(stored), specOf(next)) {
 				next.SetGeneration(stored.GetGeneration() + 1)
 			}
 			o.w.store.put(next)
@@ -282,6 +286,7 @@ func (o *objects) SaveStatus(ctx context.Context, object port.Object) error {
 		}
 		next := clone(stored)
 		reflect.ValueOf(next).Elem().FieldByName("Status").Set(reflect.ValueOf(object.DeepCopyObject()).Elem().FieldByName("Status"))
+		o.w.prune(next)
 		if err := o.serialized(next); err != nil {
 			return err
 		}

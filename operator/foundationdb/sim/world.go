@@ -111,6 +111,7 @@ type World struct {
 	deployments
 	hooks
 	faults
+	schemas
 	scheduler scheduler
 	network   network
 }
@@ -132,6 +133,7 @@ func New(o Options) *World {
 	w.kubelet = kubelet{w: w, pods: map[types.UID]*pod{}, servers: map[string]*server{}, mounters: map[name]map[types.UID]*pod{}}
 	w.claims = claims{w: w, users: map[name]map[types.UID]bool{}, binding: map[types.UID]bool{}, deleters: map[types.UID]string{}, folders: map[types.UID]map[string]bool{}}
 	w.deployments = deployments{w: w, backing: map[types.UID]*pod{}}
+	w.schemas = schemas{specs: map[types.UID]any{}}
 	w.hooks = hooks{w: w, calls: map[Call]int{}, dead: map[string]bool{}}
 	w.faults = faults{w: w}
 	w.network = network{w: w}

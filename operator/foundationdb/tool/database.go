@@ -23,6 +23,7 @@ import (
 type Database struct {
 	options Options
 	root    string        // the folders of calls
+	held    *os.File      // the lock on root
 	slots   chan struct{} // an element for each tool that runs
 
 	closing context.Context // ends with Close
@@ -48,16 +49,12 @@ func New(o Options) (*Database, error) {
 			return nil, err
 		}
 	}
-	root, err := os.MkdirTemp(o.TempDir, "pawl-fdb-")
-	if err != nil {
-		return nil, err
-	}
-	root, err = filepath.Abs(root)
+	root, held, err := newRoot(o.TempDir)
 	if err != nil {
 		return nil, err
 	}
 	d := &Database{
-		options: o, root: root, slots: make(chan struct{}, o.Processes),
+		options: o, root: root, held: held, slots: make(chan struct{}, o.Processes),
 		learned: map[string]fdb.Connection{}, unread: map[string]bool{},
 	}
 	d.closing, d.close = context.WithCancel(context.Background())
@@ -71,6 +68,7 @@ func (d *Database) Close() error {
 	d.mu.Unlock()
 	d.close()
 	d.running.Wait()
+	defer d.held.Close()
 	return os.RemoveAll(d.root)
 }
 

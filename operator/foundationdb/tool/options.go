@@ -15,7 +15,7 @@ type Options struct {
 	// Folder holds the tools: <folder>/<major.minor>/fdbcli. Empty: DefaultFolder.
 	Folder string
 	// TempDir holds the folder of this Database, with cluster files and credentials; best a file system in
-	// memory. Empty: os.TempDir.
+	// memory. New removes there what operators have left that were killed. Empty: os.TempDir.
 	TempDir string
 	// LogDir is where the tools write their trace files. Empty: they write none.
 	LogDir string

@@ -53,7 +53,10 @@ func (readOnly) Create(context.Context, port.Object) error        { return errWr
 func (readOnly) Patch(context.Context, port.Object, []byte) error { return errWrites }
 func (readOnly) Delete(context.Context, port.Object) error        { return errWrites }
 func (readOnly) SaveStatus(context.Context, port.Object) error    { return errWrites }
-func (readOnly) Tell(port.Object, port.Event)                     {}
+func (readOnly) UnknownFields(context.Context, port.Object) ([]string, error) {
+	return nil, nil // a plan does not depend on them
+}
+func (readOnly) Tell(port.Object, port.Event) {}
 
 // document is a database that has only its status document.
 type document struct {

@@ -52,6 +52,7 @@ func Objects(t *testing.T, h ObjectsHarness) {
 		{"a patch of what is not there is not found", patchless},
 		{"the generation counts the changes of the spec", generation},
 		{"the status is saved, and nothing else", status},
+		{"fields of a spec that the types do not have are kept and named", unknown},
 		{"a status of an older object is a conflict", swapped},
 		{"delete deletes exactly this object", deleted},
 		{"finalizers hold an object", held},
