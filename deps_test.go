@@ -225,7 +225,7 @@ var table = map[string]layer{
 	"compat/utils/k8sutil":      {kind: edge, rule: compatRule, libs: kubeLibs},
 	"compat/wfengine":           {kind: edge, rule: compatRule, layers: slices.Concat(machineLayers, []string{"workflow/flowfile", "workflow/flowfile/classic", "kube/runstore", "compat", "compat/"}), libs: kubeLibs},
 
-	"client":           {kind: frontend, rule: frontendRule, layers: slices.Concat(coreLayers, []string{"view"}), libs: anyLib},
+	"client":           {kind: frontend, rule: frontendRule, layers: slices.Concat(coreLayers, []string{"view", "view/fdbview"}), libs: anyLib},
 	"view":             {kind: frontend, rule: frontendRule, layers: coreLayers, libs: anyLib},
 	"view/fdbview":     {kind: frontend, rule: frontendRule, layers: slices.Concat(coreLayers, []string{"view"}), libs: anyLib},
 	"console":          {kind: frontend, rule: frontendRule},

@@ -193,7 +193,7 @@ func (a *analysis) conditions() {
 	}
 	for _, e := range plan.Entries {
 		if e.Reason == clusters.CoordinatorsMoved {
-			a.add(Error, e.Reason, a.command("fdb fix-coordinator-ips %s", c.Name), nil, "%s", oneLine(e.Message))
+			a.add(Error, e.Reason, a.command("fdb fix-coordinator-ips %s", c.Name), nil, "%s", fdbview.Because("", e.Message))
 			continue
 		}
 		if !e.Now && e.Reason != chain.ReasonHeld && e.Reason != "Behind" && e.Reason != "" {
