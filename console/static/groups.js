@@ -6,6 +6,7 @@ import { get } from './api.js';
 import { age, ago, at, badge, count, facts, problem, row, table } from './parts.js';
 
 const most = 100; // rows of the list before somebody asks for all
+const columns = 60; // zones that have a column each; where there are more, as when each pod is a zone, they share one
 
 // marks are the sign, the color and the words of the states.
 const marks = {
@@ -67,19 +68,21 @@ export class Groups {
 
   // build makes the table anew: a group, a class or a zone has come or gone.
   build(c) {
-    const zones = [...new Set(c.classes.flatMap((k) => k.zones.map((z) => z.name)))].sort((a, b) => a.localeCompare(b, 'en', { numeric: true }));
+    const all = [...new Set(c.classes.flatMap((k) => k.zones.map((z) => z.name)))].sort((a, b) => a.localeCompare(b, 'en', { numeric: true }));
+    const shared = all.length > columns;
+    const zones = shared ? [all] : all.map((z) => [z]);
     const focused = this.grid.contains(document.activeElement) ? document.activeElement.dataset.group : undefined;
     const old = this.buttons;
     this.buttons = new Map();
-    const cell = (k, zone) => h('td', {}, (k.zones.find((z) => z.name === zone)?.groups ?? []).map((g) => {
+    const cell = (k, of) => h('td', {}, (shared ? k.zones : k.zones.filter((z) => z.name === of[0])).flatMap((z) => z.groups).map((g) => {
       const b = old.get(g.id) ?? h('button', { type: 'button', tabindex: '-1', 'data-group': g.id });
       this.buttons.set(g.id, b);
       return b;
     }));
     const present = (k) => k.zones.flatMap((z) => z.groups).filter((g) => !g.since).length;
     this.grid.replaceChildren(h('table', {}, h('caption', { class: 'heard' }, 'Groups by class and zone. Arrow keys go from group to group, Enter chooses one.'),
-      h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Class'), zones.map((z) => h('th', { scope: 'col' }, `Zone ${zoneText(z)}`)))),
-      h('tbody', {}, c.classes.map((k) => h('tr', {}, h('th', { scope: 'row' }, k.name, h('div', { class: 'help' }, `${count(present(k))} of ${count(k.desired)}`)), zones.map((z) => cell(k, z)))))));
+      h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Class'), zones.map((of) => h('th', { scope: 'col' }, shared ? `${count(of.length)} zones` : `Zone ${zoneText(of[0])}`)))),
+      h('tbody', {}, c.classes.map((k) => h('tr', {}, h('th', { scope: 'row' }, k.name, h('div', { class: 'help' }, `${count(present(k))} of ${count(k.desired)}`)), zones.map((of) => cell(k, of)))))));
     this.stop(focused ?? this.chosen);
     if (focused) this.buttons.get(focused)?.focus();
   }
@@ -89,7 +92,7 @@ export class Groups {
     const b = this.buttons.get(g.id);
     const [sign, mood] = marks[g.state] ?? ['·', 'calm'];
     const text = `${sign} ${g.id.match(/\d+$/)?.[0] ?? g.id}`;
-    const title = `${g.id}: ${g.reason}`;
+    const title = `${g.id}, zone ${zoneText(g.zone)}: ${g.reason}`;
     if (b.textContent !== text) b.textContent = text;
     if (b.title !== title) { b.title = title; b.setAttribute('aria-label', title); }
     if (b.dataset.mood !== mood) b.dataset.mood = mood;
