@@ -124,8 +124,11 @@ const coordinators = (c) => [h('h3', {}, 'Coordinators'), table('Coordinators', 
 
 const conditions = (c) => [h('h3', {}, 'Conditions'), table('Conditions', ['Condition', 'Status', 'Reason', 'Message'], c.conditions.map((x) => row(x.type, h('th', { scope: 'row' }, x.type), x.status, h('td', {}, h('code', {}, x.reason)), h('td', { class: 'reason' }, x.message))), 'the operator has not looked yet')];
 
+// few shows the first targets. The status has some of them, and at the end how many more there are.
 function few(targets = []) {
-  return targets.length > 5 ? `${targets.slice(0, 4).join(', ')} and ${targets.length - 4} more` : targets.join(', ');
+  if (targets.length <= 5) return targets.join(', ');
+  const clipped = /^and (\d+) more$/.exec(targets.at(-1));
+  return `${targets.slice(0, 4).join(', ')} and ${targets.length - 4 + (clipped ? clipped[1] - 1 : 0)} more`;
 }
 
 function plan(c, act) {

@@ -54,7 +54,16 @@ func (t *stream) watch(in *eventStream) error {
 
 // follow sends each change of watched objects until ctx ends.
 func (t *stream) follow(ctx context.Context, w watched, changed chan<- watched) {
-	for range t.s.Changes[w.event](ctx, w.ref) {
+	heard := t.s.Changes[w.event](ctx, w.ref)
+	for {
+		select {
+		case _, ok := <-heard:
+			if !ok {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
 		select {
 		case changed <- w:
 		case <-ctx.Done():

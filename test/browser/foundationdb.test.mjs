@@ -73,8 +73,8 @@ async function tasks(page) {
 
 test('the list has the clusters with what is wrong with them', { skip }, async () => {
   const page = await visitor.open('#/foundationdb');
-  await page.getByRole('row', { name: /^orders default 7\.3\.69 → 7\.3\.79 ◐ Progressing ✔ yes ✖ no 996\/1000 3 Held/ }).waitFor();
-  await page.getByRole('row', { name: /^small default .* Reconciled ✔ yes ✔ yes/ }).waitFor();
+  await page.getByRole('row', { name: /^orders default 7\.3\.69 → 7\.3\.79 Progressing yes no 996\/1000 3 Held/ }).waitFor();
+  await page.getByRole('row', { name: /^small default .* Reconciled yes yes/ }).waitFor();
   assert.equal(await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'FoundationDB' }).getAttribute('aria-current'), 'page');
   await page.getByRole('link', { name: 'small' }).click();
   await at(page, 'Reconciled');
@@ -107,10 +107,9 @@ test('the keyboard goes through the grid, and a group says why it is where it is
   await group(page, 'storage-1').focus();
   assert.equal(await page.locator('.zones button[tabindex="0"]').count(), 1, 'a thousand stops of the tab key are too many');
   const focused = () => page.evaluate(() => document.activeElement.dataset.group);
-  for (const [key, want] of [['ArrowRight', 'storage-21'], ['ArrowLeft', 'storage-1'], ['End', 'storage-800'], ['Home', 'storage-1'], ['ArrowDown', 'coordinator-11'], ['ArrowUp', 'storage-1']]) {
+  for (const [key, want] of [['ArrowRight', 'storage-21'], ['ArrowLeft', 'storage-1'], ['End', 'storage-800'], ['Home', 'storage-1'], ['ArrowDown', 'coordinator-1'], ['ArrowUp', 'storage-11']]) { // no coordinator is in rack-0: rack-10 is the first
     await page.keyboard.press(key);
-    if (want !== 'coordinator-11') assert.equal(await focused(), want, key);
-    else assert.notEqual(await focused(), 'storage-1', key);
+    assert.equal(await focused(), want, key);
   }
   await group(page, 'storage-17').focus();
   await page.keyboard.press('Enter');
@@ -196,10 +195,10 @@ test('database, coordinators, plan, backups and restores', { skip }, async () =>
   const text = await page.getByRole('main').innerText();
   for (const want of [/Running version\s+7\.3\.69/, /Desired version\s+7\.3\.79/, /configure triple/, /The next stage waits for RecoveredRecently/, /completed/]) assert.match(text, want);
   assert.equal(await page.getByRole('group', { name: 'Coordinators', exact: true }).locator('tbody tr').count(), 9);
-  await page.getByRole('row', { name: /^AddProcessGroups create group log-101 ▶? ?● now/ }).waitFor();
-  await page.getByRole('row', { name: /^UpdateDatabaseConfiguration wait .* waits RecoveredRecently: the last recovery was 1 min ago .* in \d/ }).waitFor();
+  await page.getByRole('row', { name: /^AddProcessGroups create group log-101 now/ }).waitFor();
+  await page.getByRole('row', { name: /^UpdateDatabaseConfiguration wait .* waits RecoveredRecently: the last recovery was 1 min ago .*\(.*\)/ }).waitFor();
   await page.getByRole('row', { name: /^UpdatePods recreate with 7\.3\.79 orders-storage-1, .* Held: a person must let it pass .* Set the annotation pawl\.dev\/approve to [0-9a-f]{12}/ }).waitFor();
-  const backup = await page.getByRole('row', { name: /^nightly ● Running/ }).innerText();
+  const backup = await page.getByRole('row', { name: /^nightly Running/ }).innerText();
   assert.match(backup, /default\s+✔ yes\s+2\/2\s+blobstore/);
   assert.doesNotMatch(backup, /secret/);
   await page.context().close();
