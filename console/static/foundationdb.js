@@ -131,12 +131,18 @@ function few(targets = []) {
   return `${targets.slice(0, 4).join(', ')} and ${targets.length - 4 + (clipped ? clipped[1] - 1 : 0)} more`;
 }
 
+function heldText(c) {
+  const free = c.links.filter((l) => !c.held.includes(l));
+  if (!free.length) return 'all links';
+  return free.length < c.held.length ? `all links but ${free.join(', ')}` : c.held.join(', ');
+}
+
 function plan(c, act) {
   const entries = c.plan.entries;
   const offer = (e) => (!c.links.includes(e.link) ? '' : c.held.includes(e.link)
     ? h('button', { type: 'button', 'aria-label': `Release ${e.link}`, onclick: () => act('release', e.link) }, 'Release')
     : h('button', { type: 'button', 'aria-label': `Hold ${e.link}`, onclick: () => act('hold', e.link) }, 'Hold'));
-  return [h('h2', {}, 'Plan'), facts([['Hash', c.plan.hash && h('code', {}, c.plan.hash)], ['Held', c.held.length === c.links.length ? 'all links' : c.held.join(', ')]]),
+  return [h('h2', {}, 'Plan'), facts([['Hash', c.plan.hash && h('code', {}, c.plan.hash)], ['Held', heldText(c)]]),
     table('Plan', ['Link', 'Action', 'Targets', 'When', 'Why not now', 'Since', 'Earliest', 'Remedy', 'Hold'], entries.map((e, i) => row(`${e.link} ${e.action} ${i}`,
       h('th', { scope: 'row' }, e.link), e.action, h('td', { class: 'reason', title: (e.targets ?? []).join(', ') }, few(e.targets) || '–'), e.now ? badge('Running', 'now') : badge('Waiting', 'waits'),
       h('td', { class: 'reason' }, e.now ? '–' : because(e)), age(e.since), h('td', {}, e.notBefore ? at(e.notBefore) : '–'), h('td', { class: 'reason' }, e.remedy ? prose(e.remedy) : '–'), h('td', {}, offer(e)))), 'nothing is to be done')];
