@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -46,7 +45,7 @@ func ConsoleSource(a *cli.App, b *backend.Kube, namespace string) (served.Source
 	if err != nil {
 		return nil, err
 	}
-	return consoleSource{&source{app: a, reader: reader, backend: b, objects: objects, exec: b.Exec, now: time.Now, home: namespace}, changes}, nil
+	return consoleSource{&source{app: a, reader: reader, backend: b, objects: objects, exec: b.Exec, now: b.Now, home: namespace}, changes}, nil
 }
 
 // List implements the source of a server.
