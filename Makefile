@@ -163,8 +163,8 @@ test-browser: build ## the console in Chromium, against a real server (installs 
 	@command -v npm >/dev/null || { echo "skipped: npm is missing"; exit 0; }; \
 	test -x "$${CHROMIUM:-/usr/bin/chromium}" || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || true; \
 	npm --prefix test/browser ci --silent --no-audit --no-fund || echo "playwright-core could not be installed"; \
-	$(GO) -C test build -o $(CURDIR)/bin/ ./browser/fill ./browser/stage || exit 1; \
-	cd test/browser && TALLY=$(if $(TALLY),$(abspath $(TALLY))) PAWL=$(CURDIR)/bin/pawl FILL=$(CURDIR)/bin/fill STAGE=$(CURDIR)/bin/stage node --test --test-concurrency=1 --test-reporter=./reporter.mjs --test-reporter-destination=stdout *.test.mjs
+	$(GO) -C test build -o $(CURDIR)/bin/ ./browser/fill ./browser/stage ./browser/databases || exit 1; \
+	cd test/browser && TALLY=$(if $(TALLY),$(abspath $(TALLY))) PAWL=$(CURDIR)/bin/pawl FILL=$(CURDIR)/bin/fill STAGE=$(CURDIR)/bin/stage DATABASES=$(CURDIR)/bin/databases node --test --test-concurrency=1 --test-reporter=./reporter.mjs --test-reporter-destination=stdout *.test.mjs
 
 .PHONY: fuzz
 fuzz: ## run each fuzz test for FUZZTIME=30s

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/machine/driver"
 	"github.com/pawl-dev/pawl/rollout"
 	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/view/fdbview"
 )
 
 // Accepted defines model for Accepted.
@@ -47,6 +48,12 @@ type ApplyObjectRequest struct {
 
 	// Spec desired state; absent: unchanged
 	Spec json.RawMessage `json:"spec,omitzero"`
+}
+
+// ApproveFoundationDBRequest defines model for ApproveFoundationDBRequest.
+type ApproveFoundationDBRequest struct {
+	// Hash of the plan, as the cluster shows it
+	Hash string `json:"hash"`
 }
 
 // AskInputBody defines model for AskInputBody.
@@ -303,6 +310,54 @@ type ForgetClusterRequest struct {
 	Confirm string `json:"confirm"`
 }
 
+// FoundationDBBackup defines model for FoundationDBBackup.
+type FoundationDBBackup = fdbview.Backup
+
+// FoundationDBClass defines model for FoundationDBClass.
+type FoundationDBClass = fdbview.Class
+
+// FoundationDBCluster defines model for FoundationDBCluster.
+type FoundationDBCluster = fdbview.Cluster
+
+// FoundationDBClusters defines model for FoundationDBClusters.
+type FoundationDBClusters = fdbview.Clusters
+
+// FoundationDBCondition defines model for FoundationDBCondition.
+type FoundationDBCondition = fdbview.Condition
+
+// FoundationDBCoordinator defines model for FoundationDBCoordinator.
+type FoundationDBCoordinator = fdbview.Coordinator
+
+// FoundationDBDetail defines model for FoundationDBDetail.
+type FoundationDBDetail = fdbview.Detail
+
+// FoundationDBEntry defines model for FoundationDBEntry.
+type FoundationDBEntry = fdbview.Entry
+
+// FoundationDBExclusion defines model for FoundationDBExclusion.
+type FoundationDBExclusion = fdbview.Exclusion
+
+// FoundationDBExplanation defines model for FoundationDBExplanation.
+type FoundationDBExplanation = fdbview.Explanation
+
+// FoundationDBGate defines model for FoundationDBGate.
+type FoundationDBGate = fdbview.Gate
+
+// FoundationDBGroup defines model for FoundationDBGroup.
+type FoundationDBGroup = fdbview.Group
+
+// FoundationDBPlan defines model for FoundationDBPlan.
+type FoundationDBPlan = fdbview.Plan
+
+// FoundationDBRestore defines model for FoundationDBRestore.
+type FoundationDBRestore = fdbview.Restore
+
+// FoundationDBServer defines model for FoundationDBServer.
+type FoundationDBServer = fdbview.Server
+
+// FoundationDBZone defines model for FoundationDBZone.
+type FoundationDBZone = fdbview.Zone
+
 // Healer defines model for Healer.
 type Healer = view.Healer
 
@@ -370,6 +425,12 @@ type LifecycleState struct {
 
 // Limits defines model for Limits.
 type Limits = account.Limits
+
+// LinksInputBody defines model for LinksInputBody.
+type LinksInputBody struct {
+	// Links names of links, as the plan has them; absent or empty: all
+	Links []string `json:"links,omitzero"`
+}
 
 // ListOfAccount defines model for ListOfAccount.
 type ListOfAccount = Items[account.Account]
@@ -867,6 +928,40 @@ type EnableDomainParams struct {
 type GetFlowParams struct {
 	// Kind kind of subjects: selects the flow that serves them if several flows have the name
 	Kind string `form:"kind,omitempty" json:"kind,omitzero"`
+}
+
+// ListFoundationDBParams defines parameters for ListFoundationDB.
+type ListFoundationDBParams struct {
+	// Namespace only those of this namespace
+	Namespace string `form:"namespace,omitempty" json:"namespace,omitzero"`
+	Limit     int    `form:"limit,omitempty" json:"limit,omitzero"`
+
+	// Cursor next of the previous page
+	Cursor string `form:"cursor,omitempty" json:"cursor,omitzero"`
+}
+
+// ApproveFoundationDBParams defines parameters for ApproveFoundationDB.
+type ApproveFoundationDBParams struct {
+	// IdempotencyKey The same key with the same request gives the same answer for 24 h.
+	IdempotencyKey string `json:"Idempotency-Key,omitzero"`
+}
+
+// ExplainFoundationDBGroupParams defines parameters for ExplainFoundationDBGroup.
+type ExplainFoundationDBGroupParams struct {
+	// Database ask the database too, by fdbcli in one of its pods
+	Database bool `form:"database,omitempty" json:"database,omitzero"`
+}
+
+// HoldFoundationDBParams defines parameters for HoldFoundationDB.
+type HoldFoundationDBParams struct {
+	// IdempotencyKey The same key with the same request gives the same answer for 24 h.
+	IdempotencyKey string `json:"Idempotency-Key,omitzero"`
+}
+
+// ReleaseFoundationDBParams defines parameters for ReleaseFoundationDB.
+type ReleaseFoundationDBParams struct {
+	// IdempotencyKey The same key with the same request gives the same answer for 24 h.
+	IdempotencyKey string `json:"Idempotency-Key,omitzero"`
 }
 
 // ListKeysParams defines parameters for ListKeys.
@@ -1399,6 +1494,49 @@ func (c *Client) GetFlow(ctx context.Context, name string, params GetFlowParams)
 	r := request{method: http.MethodGet, path: path("/v1/flows/{name}", name)}
 	r.addQuery("kind", params.Kind)
 	return send[Flow](ctx, c, r)
+}
+
+// ListFoundationDB list FoundationDB clusters: GET /v1/foundationdb.
+func (c *Client) ListFoundationDB(ctx context.Context, params ListFoundationDBParams) (FoundationDBClusters, error) {
+	r := request{method: http.MethodGet, path: path("/v1/foundationdb")}
+	r.addQuery("namespace", params.Namespace)
+	r.addQuery("limit", params.Limit)
+	r.addQuery("cursor", params.Cursor)
+	return send[FoundationDBClusters](ctx, c, r)
+}
+
+// GetFoundationDB read a FoundationDB cluster: GET /v1/foundationdb/{namespace}/{name}.
+func (c *Client) GetFoundationDB(ctx context.Context, namespace string, name string) (FoundationDBDetail, error) {
+	r := request{method: http.MethodGet, path: path("/v1/foundationdb/{namespace}/{name}", namespace, name)}
+	return send[FoundationDBDetail](ctx, c, r)
+}
+
+// ApproveFoundationDB let exactly this plan pass once: POST /v1/foundationdb/{namespace}/{name}/approve.
+func (c *Client) ApproveFoundationDB(ctx context.Context, namespace string, name string, body ApproveFoundationDBRequest, params ApproveFoundationDBParams) (FoundationDBDetail, error) {
+	r := request{method: http.MethodPost, path: path("/v1/foundationdb/{namespace}/{name}/approve", namespace, name), body: body, contentType: "application/json"}
+	r.addHeader("Idempotency-Key", params.IdempotencyKey)
+	return send[FoundationDBDetail](ctx, c, r)
+}
+
+// ExplainFoundationDBGroup say why a process group is where it is: GET /v1/foundationdb/{namespace}/{name}/groups/{group}.
+func (c *Client) ExplainFoundationDBGroup(ctx context.Context, namespace string, name string, group string, params ExplainFoundationDBGroupParams) (FoundationDBExplanation, error) {
+	r := request{method: http.MethodGet, path: path("/v1/foundationdb/{namespace}/{name}/groups/{group}", namespace, name, group)}
+	r.addQuery("database", params.Database)
+	return send[FoundationDBExplanation](ctx, c, r)
+}
+
+// HoldFoundationDB keep links of the operator from acting: POST /v1/foundationdb/{namespace}/{name}/hold.
+func (c *Client) HoldFoundationDB(ctx context.Context, namespace string, name string, body LinksInputBody, params HoldFoundationDBParams) (FoundationDBDetail, error) {
+	r := request{method: http.MethodPost, path: path("/v1/foundationdb/{namespace}/{name}/hold", namespace, name), body: body, contentType: "application/json"}
+	r.addHeader("Idempotency-Key", params.IdempotencyKey)
+	return send[FoundationDBDetail](ctx, c, r)
+}
+
+// ReleaseFoundationDB let held links act again: POST /v1/foundationdb/{namespace}/{name}/release.
+func (c *Client) ReleaseFoundationDB(ctx context.Context, namespace string, name string, body LinksInputBody, params ReleaseFoundationDBParams) (FoundationDBDetail, error) {
+	r := request{method: http.MethodPost, path: path("/v1/foundationdb/{namespace}/{name}/release", namespace, name), body: body, contentType: "application/json"}
+	r.addHeader("Idempotency-Key", params.IdempotencyKey)
+	return send[FoundationDBDetail](ctx, c, r)
 }
 
 // ListKeys list API keys, without secrets: GET /v1/keys.

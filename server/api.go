@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"strings"
 	"sync"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl/server/auth"
 	"github.com/pawl-dev/pawl/server/route"
+	"github.com/pawl-dev/pawl/view/fdbview"
 )
 
 // newAPI returns the API on a mux. The version of its document is that of the API, not of the program.
@@ -19,6 +21,7 @@ func newAPI(mux *http.ServeMux) huma.API {
 	config.Info.Description = "Durable workflows, state machines and their objects. Errors are problem details with code, class and remedy."
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", ""
 	config.CreateHooks = nil // no $schema in answers
+	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", nameSchema)
 	config.RejectUnknownQueryParameters = true
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"token":   {Type: "http", Scheme: "bearer", Description: "Not needed on loopback as long as the server has neither token nor account."},
@@ -26,6 +29,19 @@ func newAPI(mux *http.ServeMux) huma.API {
 	}
 	config.Security = []map[string][]string{{"token": {}}, {"session": {}}, {}}
 	return humago.New(mux, config)
+}
+
+// nameSchema names the schema of a type after the type; those of FoundationDB are told apart from those of Pawl's own
+// clusters.
+func nameSchema(t reflect.Type, hint string) string {
+	name := huma.DefaultSchemaNamer(t, hint)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.PkgPath() == reflect.TypeFor[fdbview.Cluster]().PkgPath() {
+		return "FoundationDB" + name
+	}
+	return name
 }
 
 // fallback answers requests without a route: with the console, or with a problem.

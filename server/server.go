@@ -37,6 +37,7 @@ import (
 	"github.com/pawl-dev/pawl/server/docs"
 	"github.com/pawl-dev/pawl/server/events"
 	"github.com/pawl-dev/pawl/server/flows"
+	"github.com/pawl-dev/pawl/server/foundationdb"
 	"github.com/pawl-dev/pawl/server/idempotency"
 	"github.com/pawl-dev/pawl/server/objects"
 	"github.com/pawl-dev/pawl/server/rollouts"
@@ -51,7 +52,9 @@ type Options struct {
 	Objects control.Objects // nil: objects are NOT_SERVED
 	// Rollouts are those of a Kubernetes cluster; nil: NOT_SERVED.
 	Rollouts rollouts.Source
-	Version  string // of the program, shown by /healthz and /v1/me
+	// FoundationDB are the FoundationDB clusters of a Kubernetes cluster; nil: NOT_SERVED.
+	FoundationDB foundationdb.Source
+	Version      string // of the program, shown by /healthz and /v1/me
 
 	Listen   string // default 127.0.0.1:7295; on a loopback host the server needs no token
 	CertFile string // with KeyFile: TLS
@@ -149,7 +152,7 @@ func build(o Options) *Server {
 
 // parts are what the server has besides runs.
 func (o *Options) parts() (parts []string) {
-	for name, has := range map[string]bool{"clusters": o.Clusters != nil, "objects": o.Objects != nil, "rollouts": o.Rollouts != nil} {
+	for name, has := range map[string]bool{"clusters": o.Clusters != nil, "objects": o.Objects != nil, "rollouts": o.Rollouts != nil, "foundationdb": o.FoundationDB != nil} {
 		if has {
 			parts = append(parts, name)
 		}
@@ -168,14 +171,18 @@ func (s *Server) addRoutes(a *auth.Authenticator) {
 	accounts := &accounts.Service{Accounts: o.Accounts}
 	flows := &flows.Service{Engine: o.Engine, Objects: o.Objects, Kinds: o.Kinds, Clusters: clusters}
 	rolled := &rollouts.Service{Source: o.Rollouts}
-	var changes func(context.Context, control.Ref) <-chan struct{}
+	databases := &foundationdb.Service{Source: o.FoundationDB}
+	changes := map[string]func(context.Context, control.Ref) <-chan struct{}{}
 	if o.Rollouts != nil {
-		changes = o.Rollouts.Changes
+		changes["rollout"] = o.Rollouts.Changes
 	}
-	s.events = events.New(events.Options{Rollouts: changes, Runs: runs, Clusters: clusters, Objects: o.Objects, Callers: callers, Notifier: o.Notifier, Identify: a.Identify,
+	if o.FoundationDB != nil {
+		changes["foundationdb"] = o.FoundationDB.Changes
+	}
+	s.events = events.New(events.Options{Changes: changes, Runs: runs, Clusters: clusters, Objects: o.Objects, Callers: callers, Notifier: o.Notifier, Identify: a.Identify,
 		Log: s.log, Heartbeat: o.Heartbeat, SlowReader: o.SlowReader, PollInterval: o.PollInterval})
 	for _, table := range []route.Table{
-		runs.Routes(), objects.Routes(), flows.Routes(), flows.FaultRoutes(), clusters.Routes(), clusters.LifecycleRoutes(), accounts.Routes(), rolled.Routes(s.api.OpenAPI().Components.Schemas),
+		runs.Routes(), objects.Routes(), flows.Routes(), flows.FaultRoutes(), clusters.Routes(), clusters.LifecycleRoutes(), accounts.Routes(), rolled.Routes(s.api.OpenAPI().Components.Schemas), databases.Routes(),
 		s.events.Routes(s.api.OpenAPI().Components.Schemas), a.Routes(), s.healthRoutes(), s.documentRoutes(), docs.Routes(), s.mounted(),
 	} {
 		s.routes.Add(table)

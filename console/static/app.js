@@ -10,6 +10,7 @@ import { runsPage, runPage } from './runs.js';
 import { objectsPage, objectPage } from './objects.js';
 import { leaksPage } from './leaks.js';
 import { rolloutsPage, rolloutPage } from './rollouts.js';
+import { databasesPage, databasePage } from './foundationdb.js';
 
 const main = document.getElementById('main');
 const nav = document.getElementById('nav');
@@ -19,6 +20,7 @@ const who = document.getElementById('who');
 const pages = [
   ['clusters', 'Clusters', clustersPage, clusterPage, false, 'clusters'],
   ['rollouts', 'Rollouts', rolloutsPage, rolloutPage, true, 'rollouts'],
+  ['foundationdb', 'FoundationDB', databasesPage, databasePage, true, 'foundationdb'],
   ['runs', 'Runs', runsPage, runPage, true],
   ['objects', 'Objects', objectsPage, objectPage, true, 'objects'],
   ['leaks', 'Leaks', leaksPage, leaksPage, true, 'clusters'],

@@ -1,7 +1,7 @@
 // Events of the server keep a page up to date. While the stream is broken, the page
 // polls.
 
-const kinds = ['run', 'step', 'waiting', 'object', 'cluster', 'drift', 'leak', 'rollout', 'reset'];
+const kinds = ['run', 'step', 'waiting', 'object', 'cluster', 'drift', 'leak', 'rollout', 'foundationdb', 'reset'];
 const pollEvery = 5000;
 const againAfter = 10000;
 const gap = 400; // shortest time between two refreshes

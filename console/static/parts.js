@@ -9,6 +9,9 @@ const signs = {
   Retrying: ['↻', 'busy'], Failed: ['✖', 'bad'], Done: ['✔', 'good'], Skipped: ['↷', 'calm'], Pending: ['◇', 'calm'], Undone: ['↶', 'calm'],
   locatingTargetApp: ['◇', 'calm'], verifyingSpec: ['◐', 'busy'], initializing: ['◐', 'busy'], rollingInBatches: ['◐', 'busy'], finalising: ['◐', 'busy'], rollingBack: ['↶', 'bad'],
   rolloutFailing: ['✖', 'bad'], rolloutAbandoning: ['◐', 'busy'], rolloutDeleting: ['◐', 'busy'], rolloutSucceed: ['✔', 'good'], rolloutFailed: ['✖', 'bad'],
+  Reconciled: ['✔', 'good'], Progressing: ['◐', 'busy'], Creating: ['◐', 'busy'], Deleting: ['◐', 'busy'], New: ['◇', 'calm'], Refused: ['✖', 'bad'], Unavailable: ['✖', 'bad'],
+  Serves: ['✔', 'good'], Wrong: ['✖', 'bad'], Draining: ['↷', 'busy'], Drained: ['○', 'calm'],
+  completed: ['✔', 'good'], aborted: ['✖', 'bad'], queued: ['◇', 'calm'], starting: ['◐', 'busy'], running: ['◐', 'busy'],
   true: ['✔', 'good'], false: ['✖', 'bad'], unknown: ['?', 'calm'],
   present: ['●', 'good'], intent: ['◇', 'busy'], accepted: ['◐', 'busy'], closing: ['◐', 'busy'], gone: ['○', 'calm'], never_created: ['○', 'calm'], leaked: ['▲', 'bad'], forgotten: ['▲', 'bad'], orphan: ['▲', 'bad'], unseen: ['?', 'bad'],
 };

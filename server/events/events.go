@@ -33,9 +33,9 @@ type ObjectEvent struct {
 	Deleted  bool   `json:"deleted,omitempty"`
 }
 
-// RolloutEvent is the data of the event `rollout`: a Rollout, its workload or a pod has changed, and is to
-// be read again.
-type RolloutEvent struct {
+// ChangedEvent is the data of the events `rollout` and `foundationdb`: a Rollout, its workload or a pod has changed; or a
+// FoundationDBCluster, a backup or a restore of it. It is to be read again.
+type ChangedEvent struct {
 	ID string `json:"id,omitempty" doc:"namespace/name; absent: any"`
 }
 
@@ -67,9 +67,11 @@ type StreamFrom struct {
 
 type eventStream struct {
 	StreamFrom
-	Run     string   `query:"run" doc:"only events of this run"`
-	Rollout string   `query:"rollout" doc:"only changes of this Rollout (namespace/name), of its workload and of its pods"`
-	Types   []string `query:"type" enum:"run,step,waiting,object,cluster,drift,leak,rollout" doc:"only these types"`
+	Run     string `query:"run" doc:"only events of this run"`
+	Rollout string `query:"rollout" doc:"only changes of this Rollout (namespace/name), of its workload and of its pods"`
+	// FoundationDB names a FoundationDBCluster.
+	FoundationDB string   `query:"foundationdb" doc:"only changes of this FoundationDBCluster (namespace/name), of its backups and of its restores"`
+	Types        []string `query:"type" enum:"run,step,waiting,object,cluster,drift,leak,rollout,foundationdb" doc:"only these types"`
 }
 
 type clusterStream struct {
@@ -90,7 +92,7 @@ func (s *Service) all(ctx context.Context, in *eventStream) (*huma.StreamRespons
 		}
 		stream.run, stream.clusters = r.ID, nil
 	}
-	if err := stream.ofRollouts(in); err != nil {
+	if err := stream.watch(in); err != nil {
 		return nil, err
 	}
 	if stream.run == "" && stream.who.Operator && stream.wants("object") {

@@ -26,8 +26,9 @@ type Options struct {
 	Runs     *runs.Service
 	Clusters *clusters.Service
 	Objects  control.Objects // nil: no events of objects
-	// Rollouts tells of changes of Rollouts; nil: no events of them.
-	Rollouts func(ctx context.Context, ref control.Ref) <-chan struct{}
+	// Changes tells of changes of objects, by the type of their events: rollout, foundationdb. A ref without a name is all
+	// of them; a type that is missing has no events.
+	Changes  map[string]func(ctx context.Context, ref control.Ref) <-chan struct{}
 	Callers  auth.Callers
 	Notifier *control.Notifier // wakes streams; the events of other processes are found by polling
 	Identify func(*http.Request) (route.Principal, error)
@@ -77,8 +78,8 @@ func answers(schemas huma.Registry) map[string]*huma.Response {
 		return &huma.Schema{Type: huma.TypeObject, Title: "event: " + name, Properties: map[string]*huma.Schema{
 			"id": {Type: huma.TypeString}, "event": {Type: huma.TypeString, Enum: []any{name}}, "data": v}, Required: []string{"event", "data"}}
 	}
-	run, object, one, rolled := schema(RunEvent{}), schema(ObjectEvent{}), schema(ClusterEvent{}), schema(RolloutEvent{})
-	kinds := []*huma.Schema{data("run", run), data("step", run), data("waiting", schema(WaitingEvent{})), data("object", object), data("cluster", one), data("drift", one), data("leak", one), data("rollout", rolled),
+	run, object, one, changed := schema(RunEvent{}), schema(ObjectEvent{}), schema(ClusterEvent{}), schema(ChangedEvent{})
+	kinds := []*huma.Schema{data("run", run), data("step", run), data("waiting", schema(WaitingEvent{})), data("object", object), data("cluster", one), data("drift", one), data("leak", one), data("rollout", changed), data("foundationdb", changed),
 		data("reset", &huma.Schema{Type: huma.TypeObject})}
 	return map[string]*huma.Response{"200": {Description: "Events", Content: map[string]*huma.MediaType{"text/event-stream": {
 		Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{OneOf: kinds}}}}}}

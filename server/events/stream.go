@@ -31,7 +31,7 @@ type stream struct {
 	s              *Service
 	lister         runstore.Lister
 	objects        control.Objects
-	rollouts       *control.Ref     // events of this Rollout, or of all; nil: none
+	watched        []watched
 	clusters       *service.Service // nil: no events of clusters
 	who            cluster.Caller
 	authorized     func() bool // the credentials are still those of the same caller; nil: always
@@ -73,9 +73,9 @@ func (t *stream) serve(ctx context.Context, w http.ResponseWriter) {
 		from := t.pos.objects
 		watching.Go(func() { t.watchObjects(ctx, from, changes, gap) })
 	}
-	var rolled <-chan struct{}
-	if t.rollouts != nil {
-		rolled = t.s.Rollouts(ctx, *t.rollouts)
+	changed := make(chan watched)
+	for _, w := range t.watched {
+		watching.Go(func() { t.follow(ctx, w, changed) })
 	}
 	// Not all writers have deadlines. A deadline that stays set would end an idle HTTP/2 stream.
 	deadline := func() { _ = conn.SetWriteDeadline(time.Now().Add(t.s.SlowReader)) }
@@ -131,13 +131,9 @@ func (t *stream) serve(ctx context.Context, w http.ResponseWriter) {
 				return
 			}
 			keepalive.Reset(t.s.Heartbeat)
-		case _, ok := <-rolled:
-			if !ok {
-				rolled = nil
-				continue
-			}
+		case w := <-changed:
 			deadline()
-			if t.writeRollout() != nil || t.flush() != nil {
+			if t.writeWatched(w) != nil || t.flush() != nil {
 				return
 			}
 			keepalive.Reset(t.s.Heartbeat)

@@ -41,6 +41,10 @@ var known = map[string][]string{
 		"Condition", "FlowStep", "Flows", "Healer", "Healing", "History", "Key", "Kind", "Kinds", "LastRequest", "Operation", "Plan", "PlanStep",
 		"Problem", "ProblemError", "Progress", "Rollout", "RolloutBatch", "RolloutPlan", "RolloutPod", "RolloutVerb", "Rollouts", "Run", "Runs", "Step", "Steps", "Stop", "Token", "Wait",
 	},
+	"view/fdbview": {
+		"FoundationDBBackup", "FoundationDBClass", "FoundationDBCluster", "FoundationDBClusters", "FoundationDBCondition", "FoundationDBCoordinator", "FoundationDBDetail", "FoundationDBEntry",
+		"FoundationDBExclusion", "FoundationDBExplanation", "FoundationDBGate", "FoundationDBGroup", "FoundationDBPlan", "FoundationDBRestore", "FoundationDBServer", "FoundationDBZone",
+	},
 	"account":        {"Account", "Domain", "Entry", "Limits"},
 	"cluster":        {"Autoscale", "Entity", "Finding"},
 	"cluster/api":    {"DriftNode", "DriftReport", "DriftSide", "DryRun", "DryRunResource", "DryRunStep", "Leak", "Offer", "Unseen", "Waiting"},
@@ -48,6 +52,9 @@ var known = map[string][]string{
 	"machine/driver": {"ServedKind"},
 	"rollout":        {"BatchPreview", "Check", "PodPreview", "Record"},
 }
+
+// prefixes are those that the names of schemas have before the names of a package's types.
+var prefixes = map[string]string{"view/fdbview": "FoundationDB"}
 
 // streams are operations whose answer is no document: client.go has them.
 var streams = []string{"events", "clusterEvents", "metrics", "openSession", "getSession", "endSession"}
@@ -152,7 +159,7 @@ func adopt(schemas map[string]any) error {
 	for pkg, names := range known {
 		for _, name := range names {
 			if schema, ok := schemas[name].(map[string]any); ok {
-				mapped[name] = pkg[strings.LastIndex(pkg, "/")+1:] + "." + name
+				mapped[name] = pkg[strings.LastIndex(pkg, "/")+1:] + "." + strings.TrimPrefix(name, prefixes[pkg])
 				schema["x-go-type"] = mapped[name]
 				schema["x-go-type-import"] = map[string]any{"path": module + pkg}
 			}

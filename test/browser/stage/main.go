@@ -178,14 +178,15 @@ func (s *stage) label(ctx context.Context) {
 		}
 		for i := range pods.Items {
 			p := &pods.Items[i]
-			if p.Labels["role"] != "" {
-				continue
-			}
 			role, ordinal := "follower", p.Name[len(p.Name)-1]
 			if ordinal == '1' {
 				role = "leader"
 			}
-			patch := fmt.Sprintf(`{"metadata":{"labels":{"role":%q,"topology.kubernetes.io/zone":"zone-%c"}}}`, role, 'a'+(ordinal-'0')%3)
+			zone := fmt.Sprintf("zone-%c", 'a'+(ordinal-'0')%3)
+			if p.Labels["role"] == role && p.Labels["topology.kubernetes.io/zone"] == zone { // binding it to a node writes the zone of that
+				continue
+			}
+			patch := fmt.Sprintf(`{"metadata":{"labels":{"role":%q,"topology.kubernetes.io/zone":%q}}}`, role, zone)
 			_ = s.client.Patch(ctx, p, client.RawPatch(types.MergePatchType, []byte(patch))) // again at the next turn
 		}
 	}

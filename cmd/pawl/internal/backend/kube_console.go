@@ -150,6 +150,11 @@ func (s rolloutSource) Ask(ctx context.Context, ref control.Ref, r rollouts.Requ
 
 // Changes implements rollouts.Source.
 func (s rolloutSource) Changes(ctx context.Context, ref control.Ref) <-chan struct{} {
+	return s.k.watchAll(ctx, func(ctx context.Context) []listening { return s.watched(ctx, ref) })
+}
+
+// watchAll notifies of changes of objects until ctx ends.
+func (k *Kube) watchAll(ctx context.Context, watched func(context.Context) []listening) <-chan struct{} {
 	heard := make(chan struct{}, 1)
 	notify := func() {
 		select {
@@ -158,13 +163,13 @@ func (s rolloutSource) Changes(ctx context.Context, ref control.Ref) <-chan stru
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	context.AfterFunc(s.k.ctx, cancel)
-	s.k.all.Go(func() {
+	context.AfterFunc(k.ctx, cancel)
+	k.all.Go(func() {
 		defer close(heard)
 		defer cancel()
 		var all sync.WaitGroup
-		for _, w := range s.watched(ctx, ref) {
-			all.Go(func() { s.k.listen(ctx, w, notify) })
+		for _, w := range watched(ctx) {
+			all.Go(func() { k.listen(ctx, w, notify) })
 		}
 		all.Wait()
 	})

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/kube/controller"
 	fdbkube "github.com/pawl-dev/pawl/operator/foundationdb/kube"
 )
@@ -29,6 +31,9 @@ type Databases interface {
 	Exec(ctx context.Context, e Exec) (code int, err error)
 	// Now is the time by the clock of the API server.
 	Now() time.Time
+	// DatabaseChanges tells of changes of a cluster, its backups and its restores until ctx ends; without a name, of all
+	// clusters. nil: the Kubernetes cluster does not have the kinds.
+	DatabaseChanges() func(ctx context.Context, namespace, name string) <-chan struct{}
 }
 
 // Exec is a program in a container.
@@ -54,6 +59,27 @@ func (k *Kube) DatabaseClient() (client.Client, error) {
 		return nil, controller.Fault(err)
 	}
 	return controller.FaultClient(c), nil
+}
+
+// DatabaseChanges implements Databases.
+func (k *Kube) DatabaseChanges() func(ctx context.Context, namespace, name string) <-chan struct{} {
+	kinds := make([]kubeKind, 3)
+	for i, word := range []string{"foundationdbclusters", "foundationdbbackups", "foundationdbrestores"} {
+		var err error
+		if kinds[i], err = k.kind(word + "." + v1beta2.GroupVersion.Group); err != nil {
+			return nil
+		}
+	}
+	return func(ctx context.Context, namespace, name string) <-chan struct{} {
+		return k.watchAll(ctx, func(context.Context) []listening {
+			of := cmp.Or(namespace, k.options.Namespace)
+			watched := []listening{{kind: kinds[0], namespace: of, options: optionsFor(name)}}
+			if name != "" {
+				watched = append(watched, listening{kind: kinds[1], namespace: of}, listening{kind: kinds[2], namespace: of})
+			}
+			return watched
+		})
+	}
 }
 
 // Exec implements Databases.

@@ -27,30 +27,49 @@ func (a verbs) approveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			p := report.PlanOf(c)
-			switch {
-			case p.Hash == "":
-				return PlanDiffers.Errorf("%s holds no plan back", nameOf(c))
-			case p.Hash != args[1]:
-				return PlanDiffers.Errorf("the plan of %s has the hash %s, not %s", nameOf(c), p.Hash, args[1])
+			o, err := approve(ctx, s.objects, refOf(c, report.ClusterKind), args[1])
+			if err != nil {
+				return err
 			}
-			return a.annotate(ctx, s, refOf(c, report.ClusterKind), foundationdb.ApproveAnnotation, args[1], "plan "+args[1]+" passes once")
+			return a.Emit(o, []string{o.Ref.String()}, func() string { return fmt.Sprintf("%s plan %s passes once\n", o.Ref, args[1]) })
 		})
 	cmd.Long = "Sets the annotation " + foundationdb.ApproveAnnotation + ". The operator removes it when the plan passes; another plan has\nanother hash."
 	w.namespaceFlag(cmd)
 	return cmd
 }
 
+// approve lets a plan pass once, if it is the one that the cluster has. It fails with PlanDiffers.
+func approve(ctx context.Context, objects control.Objects, ref control.Ref, hash string) (control.Object, error) {
+	return control.Modify(ctx, objects, ref, func(o *control.Object) error {
+		c, err := report.ClusterOf(*o)
+		if err != nil {
+			return err
+		}
+		switch p := report.PlanOf(c); {
+		case p.Hash == "":
+			return PlanDiffers.Errorf("%s holds no plan back", nameOf(c))
+		case p.Hash != hash:
+			return PlanDiffers.Errorf("the plan of %s has the hash %s, not %s", nameOf(c), p.Hash, hash)
+		}
+		setAnnotation(o, foundationdb.ApproveAnnotation, hash)
+		return nil
+	})
+}
+
+// setAnnotation sets an annotation; an empty value removes it.
+func setAnnotation(o *control.Object, key, value string) {
+	if o.Annotations == nil {
+		o.Annotations = map[string]string{}
+	}
+	o.Annotations[key] = value
+	if value == "" {
+		delete(o.Annotations, key)
+	}
+}
+
 func (a verbs) annotate(ctx context.Context, s *source, ref control.Ref, key, value, done string) error {
 	o, err := control.Modify(ctx, s.objects, ref, func(o *control.Object) error {
-		if o.Annotations == nil {
-			o.Annotations = map[string]string{}
-		}
-		if value == "" {
-			delete(o.Annotations, key)
-			return nil
-		}
-		o.Annotations[key] = value
+		setAnnotation(o, key, value)
 		return nil
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/foundationdb"
 	"github.com/pawl-dev/pawl/console"
 	"github.com/pawl-dev/pawl/server"
 	"github.com/pawl-dev/pawl/server/auth"
@@ -31,7 +32,8 @@ func (a verbs) consoleCommand() *cobra.Command {
 		Use: "console", Short: "The web console for a Kubernetes cluster, on this machine, with your rights",
 		Long: `Serves the web console and /v1 for the cluster of the current context: Rollouts with
 their batches and pods, what they wait for, and buttons that approve, pause, resume,
-retry and undo; runs and objects beside them.
+retry and undo; FoundationDB clusters with their groups and plans; runs and objects
+beside them.
 
 Each request goes to the API server with the credentials of your kubeconfig: the
 console shows and does what you may, and nothing is stored. It listens on loopback
@@ -71,6 +73,9 @@ func (a verbs) console(ctx context.Context, o consoleOptions) error {
 	}
 	options, err := cluster.ConsoleOptions(ctx, a.Actor())
 	if err != nil {
+		return err
+	}
+	if options.FoundationDB, err = foundationdb.ConsoleSource(a.App, cluster, a.ListNamespace(o.namespace)); err != nil {
 		return err
 	}
 	options.Listen, options.Version, options.Console = o.listen, a.VersionText(), console.Handler()

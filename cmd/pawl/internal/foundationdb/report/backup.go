@@ -2,37 +2,13 @@ package report
 
 import (
 	"cmp"
-	"fmt"
-	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
-	"github.com/pawl-dev/pawl/view"
 )
-
-// Backup is a backup as its status tells it.
-type Backup struct {
-	Kind      string `json:"kind"`
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	Cluster   string `json:"cluster"`
-	Tag       string `json:"tag"`
-	// State is what the database does: Running, Paused or Stopped.
-	State         string `json:"state"`
-	Desired       string `json:"desired"` // Running, Stopped or Paused
-	Restorable    bool   `json:"restorable"`
-	URL           string `json:"url,omitempty"` // without secrets
-	PeriodSeconds int    `json:"snapshotPeriodSeconds,omitempty"`
-	Agents        int    `json:"agents"`
-	DesiredAgents int    `json:"desiredAgents"`
-	Reconciled    bool   `json:"reconciled"`
-	Reason        string `json:"reason,omitempty"`
-	Message       string `json:"message,omitempty"`
-}
 
 // OfBackup tells a backup.
 func OfBackup(b *v1beta2.FoundationDBBackup) Backup {
@@ -68,54 +44,6 @@ func heldUp(conditions []metav1.Condition) (reason, message string) {
 	return "", ""
 }
 
-// Ref names the backup.
-func (b Backup) Ref() string { return b.Kind + "/" + b.Namespace + "/" + b.Name }
-
-// Describe tells all of a backup.
-func (b Backup) Describe() string {
-	var t strings.Builder
-	fmt.Fprintf(&t, "%s %s/%s\n", b.Kind, b.Namespace, b.Name)
-	say := func(name, format string, args ...any) {
-		fmt.Fprintf(&t, "  %-12s%s\n", name, fmt.Sprintf(format, args...))
-	}
-	say("cluster", "%s", b.Cluster)
-	state := b.State
-	if b.State != b.Desired {
-		state += ", wanted: " + b.Desired
-	}
-	say("state", "%s", state)
-	say("tag", "%s", b.Tag)
-	say("restorable", "%t", b.Restorable)
-	if b.URL != "" {
-		say("url", "%s", b.URL)
-	}
-	if b.PeriodSeconds > 0 {
-		say("snapshots", "every %s", time.Duration(b.PeriodSeconds)*time.Second)
-	}
-	say("agents", "%d of %d", b.Agents, b.DesiredAgents)
-	say("reconciled", "%t", b.Reconciled)
-	if why := because(b.Reason, b.Message); why != "" {
-		say("waits", "%s", why)
-	}
-	return t.String()
-}
-
-// Restore is a restore as its status tells it.
-type Restore struct {
-	Kind        string    `json:"kind"`
-	Namespace   string    `json:"namespace"`
-	Name        string    `json:"name"`
-	Cluster     string    `json:"cluster"`
-	Tag         string    `json:"tag,omitempty"`
-	State       string    `json:"state"`
-	Version     *int64    `json:"backupVersion,omitempty"` // absent: the newest
-	Ranges      []string  `json:"keyRanges,omitempty"`     // absent: all keys
-	StartedAt   time.Time `json:"startedAt,omitzero"`
-	CompletedAt time.Time `json:"completedAt,omitzero"`
-	Reason      string    `json:"reason,omitempty"`
-	Message     string    `json:"message,omitempty"`
-}
-
 // OfRestore tells a restore.
 func OfRestore(r *v1beta2.FoundationDBRestore) Restore {
 	v := Restore{
@@ -135,51 +63,4 @@ func OfRestore(r *v1beta2.FoundationDBRestore) Restore {
 		v.Message = r.Status.Message
 	}
 	return v
-}
-
-// Ref names the restore.
-func (r Restore) Ref() string { return r.Kind + "/" + r.Namespace + "/" + r.Name }
-
-// Exit is the exit code of a verb that waited for the restore.
-func (r Restore) Exit() int {
-	switch fdb.RestoreState(r.State) {
-	case fdb.RestoreCompleted:
-		return view.ExitDone
-	case fdb.RestoreAborted:
-		return view.ExitFailed
-	}
-	return view.ExitActive
-}
-
-// Line is a restore in one line, for a watch.
-func (r Restore) Line() string {
-	line := fmt.Sprintf("%s/%s  %s", r.Namespace, r.Name, r.State)
-	if why := because(r.Reason, r.Message); why != "" {
-		line += "  " + why
-	}
-	return line + "\n"
-}
-
-// Describe tells all of a restore.
-func (r Restore) Describe(now time.Time) string {
-	var t strings.Builder
-	fmt.Fprintf(&t, "%s %s/%s\n", r.Kind, r.Namespace, r.Name)
-	say := func(name, format string, args ...any) {
-		fmt.Fprintf(&t, "  %-12s%s\n", name, fmt.Sprintf(format, args...))
-	}
-	say("into", "%s", r.Cluster)
-	say("state", "%s", r.State)
-	say("tag", "%s", cmp.Or(r.Tag, none))
-	to := "the newest version"
-	if r.Version != nil {
-		to = fmt.Sprintf("version %d", *r.Version)
-	}
-	say("to", "%s", to)
-	say("ranges", "%s", cmp.Or(strings.Join(r.Ranges, "; "), "all keys"))
-	say("started", "%s", moment(r.StartedAt, now))
-	say("completed", "%s", moment(r.CompletedAt, now))
-	if why := because(r.Reason, r.Message); why != "" {
-		say("waits", "%s", why)
-	}
-	return t.String()
 }

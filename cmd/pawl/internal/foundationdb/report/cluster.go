@@ -13,85 +13,10 @@ import (
 
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/kube/condition"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters"
-	"github.com/pawl-dev/pawl/view"
-)
-
-// Cluster is a cluster as its status tells it.
-type Cluster struct {
-	Kind       string    `json:"kind"`
-	Namespace  string    `json:"namespace"`
-	Name       string    `json:"name"`
-	Generation int64     `json:"generation"`
-	CreatedAt  time.Time `json:"createdAt,omitzero"`
-	// State is Paused, Deleting, New, Refused, Creating, Unavailable, Reconciled or Progressing.
-	State   string `json:"state"`
-	Reason  string `json:"reason,omitempty"`
-	Message string `json:"message,omitempty"`
-
-	Version        string `json:"version"`
-	RunningVersion string `json:"runningVersion,omitempty"`
-
-	Configured      bool `json:"configured"`
-	Available       bool `json:"available"`
-	FullReplication bool `json:"fullReplication"`
-
-	DesiredGroups    int `json:"desiredGroups"`
-	ReconciledGroups int `json:"reconciledGroups"`
-
-	// Configuration is that of the database when it was last available, as text of `configure`.
-	Configuration string `json:"configuration,omitempty"`
-	// DesiredConfiguration is that of the spec, where it differs.
-	DesiredConfiguration string        `json:"desiredConfiguration,omitempty"`
-	Coordinators         []Coordinator `json:"coordinators"`
-	MaintenanceZone      string        `json:"maintenanceZone,omitempty"`
-	Classes              []Class       `json:"classes"`
-	Plan                 Plan          `json:"plan"`
-}
-
-// Coordinator is one of the connection string.
-type Coordinator struct {
-	Address string `json:"address"`
-	Group   string `json:"group,omitempty"` // empty: none of this object
-}
-
-// Class are the groups of a class.
-type Class struct {
-	Name    string `json:"name"`
-	Desired int    `json:"desired"`
-	Zones   []Zone `json:"zones"`
-}
-
-// Zone are the groups of a class in a zone.
-type Zone struct {
-	Name   string  `json:"name"` // empty: not known yet
-	Groups []Group `json:"groups"`
-}
-
-// Group is a process group, and in words why it is where it is.
-type Group struct {
-	ID         string      `json:"id"`
-	Addresses  []string    `json:"addresses,omitempty"`
-	State      string      `json:"state"` // Serves, Wrong, Draining, Drained or Skipped
-	Conditions []Condition `json:"conditions,omitempty"`
-	Since      time.Time   `json:"since,omitzero"` // when it was marked for removal
-	Plan       []string    `json:"plan,omitempty"` // what the plan has for it
-}
-
-// Condition is something about a group that is not as it should be.
-type Condition struct {
-	Type  string    `json:"type"`
-	Since time.Time `json:"since,omitzero"`
-}
-
-// The states of groups.
-const (
-	Serves   = "Serves"
-	Wrong    = "Wrong"    // it has a condition
-	Draining = "Draining" // marked for removal; data and roles move away
-	Drained  = "Drained"  // marked, and safe to delete
-	Skipped  = "Skipped"  // marked, and removed without moving its data
+	"github.com/pawl-dev/pawl/view/fdbview"
 )
 
 // Of tells a cluster.
@@ -114,7 +39,17 @@ func Of(f Facts) Cluster {
 			v.DesiredConfiguration = ""
 		}
 	}
+	v.Ready, v.Reconciled = meta.IsStatusConditionTrue(s.Conditions, condition.TypeReady), s.Generations.Reconciled == c.Generation
 	v.Classes = classesOf(c, v.Plan)
+	for _, class := range v.Classes {
+		for _, zone := range class.Zones {
+			for _, g := range zone.Groups {
+				if len(g.Conditions) > 0 {
+					v.Problems++
+				}
+			}
+		}
+	}
 	return v
 }
 
@@ -238,21 +173,21 @@ func natural(a, b string) int {
 }
 
 func groupOf(c *v1beta2.FoundationDBCluster, g v1beta2.ProcessGroupStatus, plan Plan) Group {
-	v := Group{ID: string(g.ProcessGroupID), Addresses: g.Addresses, State: Serves}
-	for _, condition := range g.ProcessGroupConditions {
-		if condition.Type != v1beta2.ProcessGroupConditionReady {
-			v.Conditions = append(v.Conditions, Condition{string(condition.Type), time.Unix(condition.Timestamp, 0).UTC()})
+	v := Group{ID: string(g.ProcessGroupID), Addresses: g.Addresses, State: fdbview.Serves}
+	for _, is := range g.ProcessGroupConditions {
+		if is.Type != v1beta2.ProcessGroupConditionReady {
+			v.Conditions = append(v.Conditions, Condition{Type: string(is.Type), Since: time.Unix(is.Timestamp, 0).UTC()})
 		}
 	}
 	switch {
 	case g.Marked() && g.ExclusionSkipped:
-		v.State = Skipped
+		v.State = fdbview.Skipped
 	case g.Marked() && g.Excluded():
-		v.State = Drained
+		v.State = fdbview.Drained
 	case g.Marked():
-		v.State = Draining
+		v.State = fdbview.Draining
 	case len(v.Conditions) > 0:
-		v.State = Wrong
+		v.State = fdbview.Wrong
 	}
 	if g.Marked() {
 		v.Since = g.RemovalTimestamp.UTC()
@@ -263,25 +198,8 @@ func groupOf(c *v1beta2.FoundationDBCluster, g v1beta2.ProcessGroupStatus, plan 
 	}
 	for _, e := range plan.Entries {
 		if slices.Contains(e.Targets, v.ID) || pod != "" && slices.Contains(e.Targets, pod) || slices.Contains(e.Targets, fdb.LocalityPrefix+fdb.InstanceLocality+":"+v.ID) {
-			v.Plan = append(v.Plan, e.brief())
+			v.Plan = append(v.Plan, e.Brief())
 		}
 	}
 	return v
-}
-
-// Ref names the cluster.
-func (c Cluster) Ref() string { return c.Kind + "/" + c.Namespace + "/" + c.Name }
-
-// Exit is the exit code of a verb that waited for the cluster.
-func (c Cluster) Exit() int {
-	switch c.State {
-	case "Reconciled":
-		return view.ExitDone
-	case "Refused", "Paused":
-		return view.ExitRemedy
-	}
-	if c.Plan.Held() {
-		return view.ExitRemedy
-	}
-	return view.ExitActive
 }

@@ -7,5 +7,7 @@
 //	                                        ├─▶ Exclusions   what is left on excluded groups
 //	                                        └─▶ Configure    the text of configure, its stages, what blocks the next
 //
+// The values themselves and their text are those of package fdbview.
+//
 // It reads nothing and writes nothing.
 package report

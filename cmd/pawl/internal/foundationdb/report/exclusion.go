@@ -2,36 +2,12 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
-	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/view/fdbview"
 )
-
-// Exclusion is what is left on a group that is excluded, or marked for removal.
-type Exclusion struct {
-	Group    string    `json:"group"`
-	Class    string    `json:"class"`
-	Marked   time.Time `json:"marked,omitzero"`
-	State    string    `json:"state"` // Waiting, Draining, Empty, Drained, Skipped, Silent or Excluded
-	Roles    []string  `json:"roles,omitempty"`
-	Bytes    int64     `json:"bytes"`          // stored on it
-	Note     string    `json:"note,omitempty"` // why it waits
-	Excluded bool      `json:"excluded"`       // in the database
-}
-
-// ExclusionStatus are the exclusions of a cluster.
-type ExclusionStatus struct {
-	Cluster    string      `json:"cluster"`
-	Exclusions []Exclusion `json:"exclusions"`
-	InFlight   int64       `json:"bytesInFlight"` // that data distribution moves now
-	InQueue    int64       `json:"bytesInQueue"`  // that it has yet to move
-	Silence    string      `json:"silence,omitempty"`
-}
 
 // Exclusions says what is left on the groups of a cluster that are excluded or marked.
 func Exclusions(f Facts) ExclusionStatus {
@@ -39,7 +15,7 @@ func Exclusions(f Facts) ExclusionStatus {
 	waits := map[string]string{}
 	for _, e := range PlanOf(f.Cluster).Entries {
 		if e.Link == "ExcludeProcesses" && !e.Now {
-			waits["*"] = because(e.Reason, e.Message)
+			waits["*"] = fdbview.Because(e.Reason, e.Message)
 		}
 	}
 	if f.Status != nil {
@@ -109,58 +85,4 @@ func whole(n *int64) int64 {
 		return 0
 	}
 	return *n
-}
-
-// Left reports whether something is yet to move.
-func (v ExclusionStatus) Left() bool {
-	return slices.ContainsFunc(v.Exclusions, func(e Exclusion) bool { return e.State != "Drained" && e.State != "Skipped" && e.State != "Excluded" })
-}
-
-// Exit is 3 while data moves.
-func (v ExclusionStatus) Exit() int {
-	if v.Left() {
-		return view.ExitActive
-	}
-	return view.ExitDone
-}
-
-// Text is the status for people.
-func (v ExclusionStatus) Text(now time.Time) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "cluster %s\n", v.Cluster)
-	if v.Silence != "" {
-		fmt.Fprintf(&b, "  database: %s\n", v.Silence)
-	}
-	if len(v.Exclusions) == 0 {
-		b.WriteString("  no group is excluded or marked for removal\n")
-		return b.String()
-	}
-	t := view.Table{Head: []string{"  GROUP", "STATE", "LEFT", "ROLES", "SO FAR", "NOTE"}}
-	var sum int64
-	for _, e := range v.Exclusions {
-		sum += e.Bytes
-		since := none
-		if !e.Marked.IsZero() {
-			since = view.Age(now.Sub(e.Marked))
-		}
-		t.Rows = append(t.Rows, []string{"  " + e.Group, e.State, Bytes(e.Bytes), cmp.Or(strings.Join(e.Roles, " "), none), since, e.Note})
-	}
-	b.WriteString(t.String())
-	fmt.Fprintf(&b, "  %s left on them; the database moves %s now, %s are in its queue\n", Bytes(sum), Bytes(v.InFlight), Bytes(v.InQueue))
-	return b.String()
-}
-
-// Bytes is a number of bytes for people.
-func Bytes(n int64) string {
-	const unit = 1024
-	if n < unit {
-		return fmt.Sprintf("%d B", n)
-	}
-	value, names := float64(n), "KMGTPE"
-	i := -1
-	for value >= unit && i < len(names)-1 {
-		value /= unit
-		i++
-	}
-	return fmt.Sprintf("%.1f %ciB", value, names[i])
 }

@@ -12,44 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/view/fdbview"
 )
-
-// Explanation says why a group is where it is.
-type Explanation struct {
-	Cluster     string    `json:"cluster"`
-	Class       string    `json:"class"`
-	Zone        string    `json:"zone,omitempty"`
-	Group       Group     `json:"group"`
-	Pod         string    `json:"pod,omitempty"`
-	Node        string    `json:"node,omitempty"`
-	Phase       string    `json:"podPhase,omitempty"` // empty: there is no pod, or it was not read
-	Servers     []Server  `json:"servers"`
-	Coordinator bool      `json:"coordinator"`
-	Exclusion   Exclusion `json:"exclusion,omitzero"`
-	Gates       []Gate    `json:"gates"`
-	ReplacedAt  time.Time `json:"replacedAt,omitzero"` // by itself, at the earliest; zero: it does not fail, or waits for a person
-	Silence     string    `json:"silence,omitempty"`
-
-	unread string
-}
-
-// Server is a process of the group that reports.
-type Server struct {
-	Address  string   `json:"address"`
-	Version  string   `json:"version,omitempty"`
-	Excluded bool     `json:"excluded"`
-	Roles    []string `json:"roles,omitempty"`
-	Bytes    int64    `json:"bytes"`
-}
-
-// Gate is a gate that what comes next for a group passes through.
-type Gate struct {
-	Name    string `json:"name"`
-	For     string `json:"for"`
-	Open    bool   `json:"open"`
-	Reason  string `json:"reason,omitempty"`
-	Message string `json:"message,omitempty"`
-}
 
 // Gate judges a gate of the cluster.
 func (f Facts) Gate(name fdb.Gate) fdb.Verdict {
@@ -73,10 +37,10 @@ func Explain(f Facts, id v1beta2.ProcessGroupID) (Explanation, error) {
 	g := f.Cluster.Status.ProcessGroups[i]
 	v := Explanation{
 		Cluster: f.Cluster.Namespace + "/" + f.Cluster.Name, Class: string(g.ProcessClass), Zone: g.FaultDomain,
-		Group: groupOf(f.Cluster, g, PlanOf(f.Cluster)), Servers: []Server{}, Gates: []Gate{}, Silence: f.Silence,
+		Group: groupOf(f.Cluster, g, PlanOf(f.Cluster)), Servers: []Server{}, Gates: []Gate{},
 	}
 	if f.Status == nil {
-		v.unread = "the database was not read"
+		v.Silence = cmp.Or(f.Silence, "the database was not read")
 	}
 	v.Pod = cmp.Or(append(podsOf(f.Cluster, []string{string(id)}), "")...)
 	if pod := f.Pods[id]; pod != nil {
@@ -99,7 +63,7 @@ func Explain(f Facts, id v1beta2.ProcessGroupID) (Explanation, error) {
 	v.ReplacedAt, _ = foundationdb.ReplacedAt(f.Cluster, g)
 	judge := func(name fdb.Gate, what string) {
 		verdict := f.Gate(name)
-		v.Gates = append(v.Gates, Gate{string(name), what, verdict.Open, verdict.Reason, verdict.Message})
+		v.Gates = append(v.Gates, Gate{Name: string(name), For: what, Open: verdict.Open, Reason: verdict.Reason, Message: verdict.Message})
 	}
 	if g.Marked() && !g.ExclusionSkipped {
 		if g.ExclusionTimestamp == nil {
@@ -109,11 +73,11 @@ func Explain(f Facts, id v1beta2.ProcessGroupID) (Explanation, error) {
 			}
 			judge(fdb.GateExclude, what)
 		}
-		tolerance := fdb.Verdict{Reason: fdb.DatabaseSilent, Message: cmp.Or(f.Silence, "the database was not read")}
+		tolerance := fdb.Verdict{Reason: fdb.DatabaseSilent, Message: v.Silence}
 		if f.Status != nil {
 			tolerance = fdb.FullFaultTolerance(f.Status)
 		}
-		v.Gates = append(v.Gates, Gate{"FullFaultTolerance", "to delete its pod", tolerance.Open, tolerance.Reason, tolerance.Message})
+		v.Gates = append(v.Gates, Gate{Name: "FullFaultTolerance", For: "to delete its pod", Open: tolerance.Open, Reason: tolerance.Reason, Message: tolerance.Message})
 		judge(fdb.GateInclude, "to forget it")
 	}
 	if v.Coordinator && g.Marked() {
@@ -123,56 +87,6 @@ func Explain(f Facts, id v1beta2.ProcessGroupID) (Explanation, error) {
 		judge(fdb.GateBounce, "to restart its servers")
 	}
 	return v, nil
-}
-
-// Text is the explanation for people.
-func (v Explanation) Text(now time.Time) string {
-	var b strings.Builder
-	say := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "  %-13s%s\n", name, fmt.Sprintf(format, args...))
-	}
-	fmt.Fprintf(&b, "group %s of cluster %s\n", v.Group.ID, v.Cluster)
-	say("state", "%s", v.Group.Why(now))
-	say("class", "%s", v.Class)
-	say("zone", "%s", cmp.Or(v.Zone, "not known yet"))
-	pod := cmp.Or(v.Pod, none)
-	if v.Phase != "" {
-		pod += "  " + v.Phase + " on " + cmp.Or(v.Node, "no node")
-	}
-	say("pod", "%s", pod)
-	say("addresses", "%s", cmp.Or(strings.Join(v.Group.Addresses, " "), none))
-	say("coordinator", "%s", map[bool]string{true: "yes", false: "no"}[v.Coordinator])
-	for _, s := range v.Servers {
-		text := fmt.Sprintf("%s  %s  roles: %s  %s", s.Address, s.Version, cmp.Or(strings.Join(s.Roles, " "), "none"), Bytes(s.Bytes))
-		if s.Excluded {
-			text += "  excluded"
-		}
-		say("server", "%s", text)
-	}
-	if len(v.Servers) == 0 {
-		say("server", "%s", cmp.Or(v.Silence, v.unread, "none reports"))
-	}
-	if v.Exclusion.State != "" {
-		say("exclusion", "%s", because(v.Exclusion.State, v.Exclusion.Note))
-	}
-	switch {
-	case v.ReplacedAt.IsZero():
-	case v.ReplacedAt.After(now):
-		say("replaced", "by itself at %s at the earliest, unless it comes back", v.ReplacedAt.UTC().Format(time.RFC3339))
-	default:
-		say("replaced", "by itself, once the database is available and no other group is replaced")
-	}
-	for _, g := range v.Gates {
-		text := "open"
-		if !g.Open {
-			text = "closed  " + because(g.Reason, g.Message)
-		}
-		say("gate", "%s, %s: %s", g.Name, g.For, text)
-	}
-	for _, entry := range v.Group.Plan {
-		say("next", "%s", entry)
-	}
-	return b.String()
 }
 
 // Versions are those of a cluster.
@@ -210,7 +124,7 @@ func VersionsOf(f Facts) Versions {
 func VersionTable(all []Versions) view.Table {
 	t := view.Table{Head: []string{"CLUSTER", "VERSION", "RUNNING", "IMAGES"}}
 	for _, v := range all {
-		t.Rows = append(t.Rows, []string{v.Cluster, v.Version, cmp.Or(v.Running, none), cmp.Or(counts(v.Images), none)})
+		t.Rows = append(t.Rows, []string{v.Cluster, v.Version, cmp.Or(v.Running, fdbview.None), cmp.Or(counts(v.Images), fdbview.None)})
 	}
 	return t
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters"
 	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/view/fdbview"
 )
 
 // Severity says how bad a finding is.
@@ -69,7 +70,7 @@ func (a Analysis) Text() string {
 	}
 	for _, f := range a.Findings {
 		mark := map[Severity]string{Error: "✖", Warning: "!", Info: "·"}[f.Severity]
-		fmt.Fprintf(&b, "  %s %s\n", mark, because(f.Code, f.Message))
+		fmt.Fprintf(&b, "  %s %s\n", mark, fdbview.Because(f.Code, f.Message))
 		if len(f.Groups) > 0 {
 			fmt.Fprintf(&b, "      groups: %s\n", some(f.Groups))
 		}
@@ -121,7 +122,7 @@ func Analyze(f Facts) Analysis {
 	rank := map[Severity]int{Error: 0, Warning: 1, Info: 2}
 	slices.SortStableFunc(a.found, func(x, y Finding) int { return cmp.Compare(rank[x.Severity], rank[y.Severity]) })
 	state, reason, message := stateOf(f.Cluster)
-	if why := because(reason, message); why != "" {
+	if why := fdbview.Because(reason, message); why != "" {
 		state += "  " + why
 	}
 	database := f.Silence
@@ -192,7 +193,7 @@ func (a *analysis) conditions() {
 	}
 	for _, e := range plan.Entries {
 		if e.Reason == clusters.CoordinatorsMoved {
-			a.add(Error, e.Reason, a.command("fdb fix-coordinator-ips %s", c.Name), nil, "%s", oneLine(e.Message))
+			a.add(Error, e.Reason, a.command("fdb fix-coordinator-ips %s", c.Name), nil, "%s", fdbview.Because("", e.Message))
 			continue
 		}
 		if !e.Now && e.Reason != chain.ReasonHeld && e.Reason != "Behind" && e.Reason != "" {
@@ -200,7 +201,7 @@ func (a *analysis) conditions() {
 			if !e.Since.IsZero() {
 				waits = " since " + view.Age(a.Now.Sub(e.Since))
 			}
-			a.add(Info, e.Reason, "", nil, "%s waits%s: %s", e.Link, waits, oneLine(cmp.Or(e.Message, e.Action)))
+			a.add(Info, e.Reason, "", nil, "%s waits%s: %s", e.Link, waits, fdbview.Because("", cmp.Or(e.Message, e.Action)))
 		}
 	}
 }
@@ -326,11 +327,11 @@ func (a *analysis) database() {
 		a.add(Error, "CoordinatorsUnreachable", a.command("fdb plan %s", c.Name), nil, "coordinators that cannot be reached: %s", strings.Join(away, ", "))
 	}
 	for _, m := range slices.Concat(s.Client.Messages, s.Cluster.Messages) {
-		a.add(Warning, "DatabaseMessage", "", nil, "%s", because(m.Name, m.Description))
+		a.add(Warning, "DatabaseMessage", "", nil, "%s", fdbview.Because(m.Name, m.Description))
 	}
 	for _, p := range s.Cluster.Processes {
 		for _, m := range p.Messages {
-			a.add(Warning, "ProcessMessage", "", []string{cmp.Or(p.Locality[fdb.InstanceLocality], p.Address.String())}, "%s", because(m.Name, m.Type))
+			a.add(Warning, "ProcessMessage", "", []string{cmp.Or(p.Locality[fdb.InstanceLocality], p.Address.String())}, "%s", fdbview.Because(m.Name, m.Type))
 		}
 	}
 	if left := Leftovers(a.Facts); len(left) > 0 {

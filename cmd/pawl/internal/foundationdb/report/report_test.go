@@ -93,20 +93,6 @@ func TestOrderAndBytes(t *testing.T) {
 	}
 }
 
-// The targets that the status left out are counted too.
-func TestFew(t *testing.T) {
-	for want, targets := range map[string][]string{
-		"":                   nil,
-		"a, b, c, d":         {"a", "b", "c", "d"},
-		"a, b, c and 2 more": {"a", "b", "c", "d", "e"},
-		"a, b, c and 9 more": {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "and 2 more"},
-	} {
-		if got := few(targets); got != want {
-			t.Errorf("%v is %q, want %q", targets, got, want)
-		}
-	}
-}
-
 // A group that fails is replaced by itself, and one that a person has marked is not explained so.
 func TestExplainReplaced(t *testing.T) {
 	began := time.Unix(1_800_000_000, 0)

@@ -4,163 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/view/fdbview"
 )
-
-const none = "–"
-
-// Line is a cluster in one line, for a watch.
-func (c Cluster) Line() string {
-	line := fmt.Sprintf("%s/%s  %s  %d/%d groups  %s", c.Namespace, c.Name, c.State, c.ReconciledGroups, c.DesiredGroups, c.versions())
-	if why := because(c.Reason, c.Message); why != "" {
-		line += "  " + why
-	}
-	return line + "\n"
-}
-
-func (c Cluster) versions() string {
-	if c.RunningVersion != "" && c.RunningVersion != c.Version {
-		return c.RunningVersion + " → " + c.Version
-	}
-	return c.Version
-}
-
-// Describe tells all of a cluster: how it is, its groups as a tree by class and zone with the reason beside each, and
-// its plan.
-func (c Cluster) Describe(now time.Time) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s/%s\n", c.Kind, c.Namespace, c.Name)
-	say := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "  %-15s%s\n", name, fmt.Sprintf(format, args...))
-	}
-	state := c.State
-	if why := because(c.Reason, c.Message); why != "" {
-		state += "  " + why
-	}
-	say("state", "%s", state)
-	say("version", "%s", c.versions())
-	say("database", "%s", strings.Join([]string{truth(c.Configured, "configured"), truth(c.Available, "available"), truth(c.FullReplication, "fully replicated")}, ", "))
-	if c.Configuration != "" {
-		say("configuration", "%s", c.Configuration)
-	}
-	if c.DesiredConfiguration != "" {
-		say("wanted", "%s", c.DesiredConfiguration)
-	}
-	if c.MaintenanceZone != "" {
-		say("maintenance", "zone %s", c.MaintenanceZone)
-	}
-	width := 0
-	for _, one := range c.Coordinators {
-		width = max(width, len(one.Address))
-	}
-	for i, one := range c.Coordinators {
-		name := ""
-		if i == 0 {
-			name = "coordinators"
-		}
-		say(name, "%-*s  %s", width, one.Address, cmp.Or(one.Group, "of no group of this object"))
-	}
-	say("groups", "%d of %d are as they should be", c.ReconciledGroups, c.DesiredGroups)
-	b.WriteString(c.Tree(now))
-	if c.Plan.Hash != "" {
-		fmt.Fprintf(&b, "plan  hash %s\n", c.Plan.Hash)
-	} else {
-		b.WriteString("plan\n")
-	}
-	b.WriteString(c.Plan.lines(now))
-	return b.String()
-}
-
-func truth(holds bool, what string) string {
-	if holds {
-		return what
-	}
-	return "not " + what
-}
-
-// Tree are the groups by class and zone, with the reason beside each.
-func (c Cluster) Tree(now time.Time) string {
-	var rows [][]string
-	for _, class := range c.Classes {
-		count, marked := 0, 0
-		for _, zone := range class.Zones {
-			for _, g := range zone.Groups {
-				count++
-				if !g.Since.IsZero() {
-					marked++
-				}
-			}
-		}
-		text := fmt.Sprintf("  %s  %d of %d", class.Name, count-marked, class.Desired)
-		if marked > 0 {
-			text += fmt.Sprintf(", and %d on their way out", marked)
-		}
-		rows = append(rows, []string{text})
-		for _, zone := range class.Zones {
-			rows = append(rows, []string{"    zone " + cmp.Or(zone.Name, "not known yet")})
-			for _, g := range zone.Groups {
-				rows = append(rows, []string{"      " + g.mark() + " " + g.ID, cmp.Or(strings.Join(g.Addresses, " "), none), g.Why(now)})
-			}
-		}
-	}
-	return aligned(rows)
-}
-
-func (g Group) mark() string {
-	switch g.State {
-	case Serves:
-		return "✔"
-	case Wrong:
-		return "✖"
-	}
-	return "↷"
-}
-
-// Why says in a line why the group is where it is.
-func (g Group) Why(now time.Time) string {
-	var parts []string
-	since := view.Age(now.Sub(g.Since))
-	switch g.State {
-	case Serves:
-		parts = append(parts, "serves")
-	case Draining:
-		parts = append(parts, "marked for removal since "+since+", its data moves away")
-	case Drained:
-		parts = append(parts, "marked for removal since "+since+", safe to delete")
-	case Skipped:
-		parts = append(parts, "marked for removal since "+since+", without moving its data")
-	}
-	for _, condition := range g.Conditions {
-		parts = append(parts, condition.Type+" since "+view.Age(now.Sub(condition.Since)))
-	}
-	return strings.Join(append(parts, g.Plan...), "; ")
-}
-
-// aligned pads the cells of rows that have several; a row of one cell is a heading.
-func aligned(rows [][]string) string {
-	var widths [2]int
-	for _, row := range rows {
-		for i := range min(len(row)-1, len(widths)) {
-			widths[i] = max(widths[i], len([]rune(row[i])))
-		}
-	}
-	var b strings.Builder
-	for _, row := range rows {
-		line := ""
-		for i, cell := range row {
-			line += cell
-			if i < len(row)-1 && i < len(widths) {
-				line += strings.Repeat(" ", widths[i]-len([]rune(cell))+2)
-			}
-		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
-	}
-	return b.String()
-}
 
 // ObjectTable is the table of `pawl get` for objects of one of the three kinds; false: they are of another one.
 func ObjectTable(objects []control.Object, now time.Time) (view.Table, bool) {
@@ -190,7 +39,7 @@ func rowOf(o control.Object, now time.Time) (row, head []string, ok bool) {
 			return nil, nil, false
 		}
 		v := Of(Facts{Cluster: c, Now: now})
-		return []string{o.Namespace, o.Name, v.State, fmt.Sprintf("%d/%d", v.ReconciledGroups, v.DesiredGroups), v.versions(), strconv.FormatBool(v.Available), strconv.FormatBool(v.FullReplication), age, because(v.Reason, v.Message)},
+		return []string{o.Namespace, o.Name, v.State, fmt.Sprintf("%d/%d", v.ReconciledGroups, v.DesiredGroups), v.Versions(), strconv.FormatBool(v.Available), strconv.FormatBool(v.FullReplication), age, fdbview.Because(v.Reason, v.Message)},
 			[]string{"NAMESPACE", "NAME", "STATE", "GROUPS", "VERSION", "AVAILABLE", "REPLICATED", "AGE", "REASON"}, true
 	case BackupKind:
 		b, err := BackupOf(o)
@@ -198,7 +47,7 @@ func rowOf(o control.Object, now time.Time) (row, head []string, ok bool) {
 			return nil, nil, false
 		}
 		v := OfBackup(b)
-		return []string{o.Namespace, o.Name, b.Spec.ClusterName, v.State, v.Tag, strconv.FormatBool(v.Restorable), fmt.Sprintf("%d/%d", v.Agents, v.DesiredAgents), age, because(v.Reason, v.Message)},
+		return []string{o.Namespace, o.Name, b.Spec.ClusterName, v.State, v.Tag, strconv.FormatBool(v.Restorable), fmt.Sprintf("%d/%d", v.Agents, v.DesiredAgents), age, fdbview.Because(v.Reason, v.Message)},
 			[]string{"NAMESPACE", "NAME", "CLUSTER", "STATE", "TAG", "RESTORABLE", "AGENTS", "AGE", "REASON"}, true
 	case RestoreKind:
 		r, err := RestoreOf(o)
@@ -206,16 +55,8 @@ func rowOf(o control.Object, now time.Time) (row, head []string, ok bool) {
 			return nil, nil, false
 		}
 		v := OfRestore(r)
-		return []string{o.Namespace, o.Name, r.Spec.DestinationClusterName, v.State, cmp.Or(v.Tag, none), moment(v.StartedAt, now), moment(v.CompletedAt, now), age, because(v.Reason, v.Message)},
+		return []string{o.Namespace, o.Name, r.Spec.DestinationClusterName, v.State, cmp.Or(v.Tag, fdbview.None), fdbview.Moment(v.StartedAt, now), fdbview.Moment(v.CompletedAt, now), age, fdbview.Because(v.Reason, v.Message)},
 			[]string{"NAMESPACE", "NAME", "CLUSTER", "STATE", "TAG", "STARTED", "COMPLETED", "AGE", "REASON"}, true
 	}
 	return nil, nil, false
-}
-
-// moment is how long ago something was.
-func moment(at, now time.Time) string {
-	if at.IsZero() {
-		return none
-	}
-	return view.Age(now.Sub(at)) + " ago"
 }
