@@ -112,6 +112,7 @@ func (c Cluster) Line() string {
 	return line + "\n"
 }
 
+// Versions is the version that runs, and the one that is asked for if it is another: "7.3.69 → 7.4.6".
 func (c Cluster) Versions() string {
 	if c.RunningVersion != "" && c.RunningVersion != c.Version {
 		return c.RunningVersion + " → " + c.Version

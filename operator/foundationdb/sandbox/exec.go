@@ -44,9 +44,9 @@ func (s *Sandbox) exec(w http.ResponseWriter, r *http.Request, q query) error {
 	}}})
 	_, streams, err := conn.Open(w, r)
 	if err != nil {
-		return nil //nolint:nilerr // it has answered
+		return nil // it has answered
 	}
-	defer conn.Close() //nolint:errcheck // the caller may be gone
+	defer conn.Close() // the caller may be gone
 	ended := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess}
 	if ran.Exit != 0 {
 		ended.Status, ended.Reason, ended.Message = metav1.StatusFailure, "NonZeroExitCode", "command terminated with exit code "+strconv.Itoa(exitOf(ran.Exit))
@@ -54,14 +54,14 @@ func (s *Sandbox) exec(w http.ResponseWriter, r *http.Request, q query) error {
 	}
 	status, err := json.Marshal(ended)
 	if err != nil {
-		return nil //nolint:nilerr // it has begun to answer
+		return nil // it has begun to answer
 	}
 	for channel, text := range map[int]string{stdout: ran.Stdout, stderr: ran.Stderr} {
 		for len(text) > 0 { // a message is as large as the kubelet makes them
 			part := text[:min(len(text), 32<<10)]
 			text = text[len(part):]
 			if _, err := streams[channel].Write([]byte(part)); err != nil {
-				return nil //nolint:nilerr // the caller is gone
+				return nil // the caller is gone
 			}
 		}
 	}

@@ -2,8 +2,9 @@ package report
 
 import "github.com/pawl-dev/pawl/view/fdbview"
 
-// The answers, as people and programs are shown them.
+// What this package fills, as people and programs are shown it.
 type (
+	// Cluster and the others are declared where the server can read them without Kubernetes.
 	Cluster         = fdbview.Cluster
 	Coordinator     = fdbview.Coordinator
 	Class           = fdbview.Class
