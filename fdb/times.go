@@ -20,8 +20,8 @@ var TimeUnknown = fault.Declare(fault.Kind{
 // since 1970, and keeps that for years (timeKeeper in fdbserver/ClusterController.actor.cpp, timeKeeperPrefixRange in
 // fdbclient/SystemData.cpp, both at 7.1.67, 7.3.69 and 7.4.6).
 const (
-	timeKeeperPrefix = "\xff\x02/timeKeeper/map/"
-	timeKeeperPeriod = 10 * time.Second
+	timesPrefix = "\xff\x02/timeKeeper/map/"
+	timesPeriod = 10 * time.Second
 	// versionsPerSecond is by how much a version grows (CORE_VERSIONSPERSECOND in fdbclient/ClientKnobs.cpp at 7.3.69).
 	versionsPerSecond = 1_000_000
 )
@@ -38,12 +38,12 @@ func ReadTimes(from, to time.Time) Call {
 	return Call{Command: CommandTimes, Times: Range{Begin: timeKey(from.Unix()), End: timeKey(to.Unix() + 1)}}
 }
 
-func timeKey(second int64) string { return timeKeeperPrefix + string(tuple.Pack(second)) }
+func timeKey(second int64) string { return timesPrefix + string(tuple.Pack(second)) }
 
 // VersionsOf are the versions that ReadTimes has printed, in the order of time. It fails with AnswerUnreadable.
 func VersionsOf(stdout string) ([]TimedVersion, error) {
 	var all []TimedVersion
-	keys := PrefixRange(timeKeeperPrefix)
+	keys := PrefixRange(timesPrefix)
 	for line := range strings.Lines(stdout) {
 		line = strings.TrimSpace(line)
 		if !strings.HasPrefix(line, "`") {
@@ -53,7 +53,7 @@ func VersionsOf(stdout string) ([]TimedVersion, error) {
 		if !ok {
 			return nil, AnswerUnreadable.Errorf("%q is no key and value of the time keeper", clipped(line))
 		}
-		second, keyOK := integerIn(kv.Key[len(timeKeeperPrefix):])
+		second, keyOK := integerIn(kv.Key[len(timesPrefix):])
 		version, valueOK := integerIn(string(kv.Value))
 		if !keyOK || !valueOK || len(all) > 0 && second <= all[len(all)-1].At.Unix() {
 			return nil, AnswerUnreadable.Errorf("%q is no time and version", clipped(line))

@@ -83,7 +83,7 @@ func (c Call) Check() error {
 	case CommandCoordinators:
 		return c.checkTargets(isCoordinator, "an IP or name with port")
 	case CommandTimes:
-		keys := PrefixRange(timeKeeperPrefix)
+		keys := PrefixRange(timesPrefix)
 		return check("times", c.Times.Begin, keys.Contains(c.Times.Begin) && keys.Contains(c.Times.End), "a key of the time keeper")
 	case CommandForceRecovery:
 		return checkField("datacenter", WordZone, c.Datacenter)

@@ -388,8 +388,8 @@ func (a *apiServer) run(pod string, command []string) (out []byte, code int) {
 	return nil, a.note("%s: %s", pod, strings.Join(args, " > "))
 }
 
-// timeKeeper is what it wrote at noon of 2020-01-01, at the version 5,000,000,000, and ten seconds later.
-const timeKeeper = `Option enabled for all transactions
+// moments are what the cluster controller wrote at noon of 2020-01-01, at the version 5,000,000,000, and ten seconds later.
+const moments = `Option enabled for all transactions
 
 Range limited to 10000 keys
 ` + "`" + `\xff\x02/timeKeeper/map/\x18^\x0c\x89\xc0' is ` + "`" + `\x19\x01*\x05\xf2\x00'
@@ -420,7 +420,7 @@ func (a *apiServer) fdbcli(text string) (out []byte, code int) {
 	words := strings.Fields(text)
 	switch words[0] {
 	case "option":
-		return []byte(timeKeeper), 0
+		return []byte(moments), 0
 	case "fail":
 		return []byte("ERROR: no\n"), 1
 	case "force_recovery_with_data_loss":

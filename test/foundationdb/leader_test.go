@@ -40,7 +40,7 @@ func TestTwoOperators(t *testing.T) {
 			l.tell()
 		}
 		for _, o := range started {
-			o.Kill() //nolint:errcheck // it may have ended
+			o.Kill() // it may have ended
 		}
 	})
 	l.operator = start()
