@@ -22,6 +22,7 @@ var StatusPruned = fault.Declare(fault.Kind{
 	Code: "FDB_STATUS_PRUNED", Class: fault.Blocked,
 	Title:  "the CRD of the cluster drops fields of its status",
 	Remedy: "Install the CRDs of this operator (foundationdb.crds of the chart); until then pawl fdb plan and the Events tell what the status cannot.",
+	Guide:  "foundationdb.md#coming-from-the-other-operator",
 })
 
 // TypeStatusPruned is the condition of a cluster whose CRD, that of another operator, drops fields of the status. It is
