@@ -329,6 +329,7 @@ var known = []struct {
 	{5038, "cpu 3 1; events 8 7; upgrade 0 0; deaf 14 1; density 8 11; downgrade 29 5", "an upgrade that is taken back leaves the sidecars of the new version"},
 	{10140, "deletion 22 10; storage 22 11; evict 12 6; density 1 5", "a pod comes back at another address while exclude looks for it at the former one"},
 	{2083, "patch 8 1; label 1 4; strategy 2 0; upgrade 11 1; logs 27 0; partition 0 7; density 5 8; knob 11 3", "an upgrade waits for servers that come after it"},
+	{90001, "stale 12 10; prefix 10 3; taints 26 3; deletion 9 3; cpu 2 0; clock 24 5; buggify 1 7; service 1 1; cordon 29 0; patch 27 3", "by a clock that is ahead a pod is old before it is up, and that of another zone is made anew"},
 }
 
 func TestKnownLives(t *testing.T) {

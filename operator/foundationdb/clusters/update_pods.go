@@ -134,13 +134,20 @@ func (p *pass) podsSettled() (decision, bool) {
 			if p.now.Sub(pod.DeletionTimestamp.Time) < terminating {
 				return later(startAgain, "PodTerminates", "the pod of %s goes", g.ProcessGroupID), false
 			}
-		case p.age(pod) < youngPod && !p.up(g, pod):
+		case p.young(g, pod) && !p.up(g, pod):
 			return later(startAgain, "PodStarts", "the pod of %s is not up yet", g.ProcessGroupID), false
 		case p.staleUptime(g, pod):
 			return later(startAgain, fdb.StatusIncomplete, "the status still shows the former servers of %s", g.ProcessGroupID), false
 		}
 	}
 	return decision{}, true
+}
+
+// young reports whether a pod may not be up yet: it was made a moment ago by the API server's clock, or its servers are
+// silent since a moment ago by this program's. Either clock may be ahead, and a status needs a minute to tell that a
+// server with data is gone.
+func (p *pass) young(g *v1beta2.ProcessGroupStatus, pod *corev1.Pod) bool {
+	return p.age(pod) < youngPod || g.Has(v1beta2.MissingProcesses) && !g.Lasts(v1beta2.MissingProcesses, youngPod, p.now)
 }
 
 // up reports whether the servers of a pod report.
