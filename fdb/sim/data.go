@@ -208,8 +208,10 @@ type teamState struct {
 	priority  int
 }
 
-// teams returns the state of the teams of the primary and the remote region. Source: foundationdb
-// 7.3.69, fdbserver/Status.actor.cpp, dataStatusFetcher, and fdbclient/ServerKnobs.cpp, PRIORITY_….
+// teams returns the state of the teams of the primary and the remote region. It does not know of a server that has
+// gone within the last Reaction. Source: foundationdb 7.3.69, fdbserver/Status.actor.cpp, dataStatusFetcher,
+// fdbserver/DDTeamCollection.actor.cpp, storageServerFailureTracker and teamTracker, and fdbclient/ServerKnobs.cpp,
+// PRIORITY_….
 func (d *data) teams() []teamState {
 	var states []teamState
 	primary := d.c.recovery.roles.primary
@@ -247,12 +249,21 @@ func (d *data) teamsIn(dc string, primary bool) teamState {
 			if dc != "" && s.datacenter() != dc {
 				continue
 			}
-			if !s.folder.erased && (s.live || d.c.maintenance.covers(s.zone())) {
+			if d.c.storage.believed(s) {
 				count++
 			}
 			undesired = undesired || s.live && !d.c.storage.good(s)
 		}
 		least = min(least, count)
+		if sh.target != nil { // from the beginning of a move its destination is a team of the shard too
+			gone := 0
+			for _, s := range sh.target {
+				if (dc == "" || s.datacenter() == dc) && !d.c.storage.believed(s) {
+					gone++
+				}
+			}
+			least = min(least, full-gone)
+		}
 		moving = moving || sh.target != nil
 	}
 	if dc != "" && !primary && !d.replicated[dc] {

@@ -113,13 +113,16 @@ func (st *storage) outside(s *storageServer) bool {
 // good tells whether data may stay on a server. A silent one is given some time, and all of it while its
 // zone is under maintenance.
 func (st *storage) good(s *storageServer) bool {
-	switch {
-	case s.folder.erased, st.c.exclusions.contain(s.Addresses, s.Locality), st.outside(s), st.c.data.changing == s:
+	if st.c.exclusions.contain(s.Addresses, s.Locality) || st.outside(s) || st.c.data.changing == s {
 		return false
-	case s.live, st.c.maintenance.covers(s.zone()):
-		return true
 	}
-	return st.c.clock.now-s.silent < st.c.options.Times.Reaction
+	return st.believed(s)
+}
+
+// believed tells whether the data distributor takes a server for one that is there: a minute long it does not take one
+// for failed, nor while its zone is under maintenance.
+func (st *storage) believed(s *storageServer) bool {
+	return s.live || st.c.maintenance.covers(s.zone()) || st.c.clock.now-s.silent < st.c.options.Times.Reaction
 }
 
 func (s *storageServer) used(c *Cluster) int64 { return int64(s.shards) * c.options.ShardBytes }
@@ -130,7 +133,9 @@ func (s *storageServer) full(c *Cluster) bool {
 // lose forgets the copies and logs that were in an erased data folder only.
 func (st *storage) lose(f *folder) {
 	if s := st.of[f.name]; s != nil {
-		s.live = false
+		if s.live {
+			s.live, s.silent = false, st.c.clock.now
+		}
 		for i, sh := range st.c.data.shards {
 			if slices.Contains(sh.replicas, s) && !slices.ContainsFunc(sh.replicas, func(other *storageServer) bool { return !other.folder.erased }) && !sh.lost {
 				sh.lost = true

@@ -196,14 +196,16 @@ func TestNewAddress(t *testing.T) {
 	}
 }
 
-// TestLostFolder: a server without its folder has lost its shards, and the database makes new copies.
+// TestLostFolder: a server without its folder has lost its shards, and the database makes new copies, once it has noticed.
 func TestLostFolder(t *testing.T) {
 	f := sample(t, sim.Options{Seed: 1})
 	f.Stop("storage-5")
 	f.Erase("storage-5")
-	f.Advance(10 * time.Second)
-	if got := *f.status().Cluster.Data.State.MinReplicasRemaining; got != 1 {
-		t.Errorf("%d replicas remain", got)
+	for after, want := range []int{2, 1} { // the status does not know of it for a minute
+		f.Advance(35 * time.Second)
+		if got := *f.status().Cluster.Data.State.MinReplicasRemaining; got != want {
+			t.Errorf("%d replicas remain, look %d", got, after)
+		}
 	}
 	f.settle()
 	if v := fdb.FullFaultTolerance(f.status()); !v.Open {
