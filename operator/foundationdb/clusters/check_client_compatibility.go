@@ -16,6 +16,9 @@ func checkClientCompatibility(p *pass) decision {
 	if p.withoutTools != "" {
 		return later(clientsAgain, port.ToolsMissing.Reason(), "%s", p.withoutTools)
 	}
+	if p.dataAway {
+		return later(startAgain, fdb.DataUnhealthy, "some data cannot be read: servers that are down would come back with %s alone", p.desired)
+	}
 	if len(p.clients) == 0 {
 		return decision{}
 	}
@@ -23,7 +26,8 @@ func checkClientCompatibility(p *pass) decision {
 }
 
 // holdUpgrade keeps the running version for this pass while clients could not follow an incompatible
-// upgrade, or while nobody can say so. Once a server speaks the new protocol it is too late for that.
+// upgrade, or while nobody can say so, or while some data cannot be read: a server that is down comes back by the new
+// files, with a version that those which run cannot talk to. Once a server speaks the new protocol it is too late for that.
 func (p *pass) holdUpgrade() {
 	if !foundationdb.UpgradesIncompatibly(p.cluster) || !p.cluster.Status.Configured || p.reports(p.desired) {
 		return
@@ -40,6 +44,11 @@ func (p *pass) holdUpgrade() {
 	}
 	if lines := p.database.Versions(); lines != nil && !slices.Contains(lines, target.Short()) { // nil: a plan, made elsewhere
 		p.withoutTools = "there are no tools for " + target.Short() + ", to which the cluster is to be upgraded."
+		p.cluster.Spec.Version = p.cluster.Status.RunningVersion
+		return
+	}
+	if left := p.status.Cluster.Data.State.MinReplicasRemaining; (left == nil || *left == 0) && !p.sidecarsAt(p.desired) {
+		p.dataAway = true
 		p.cluster.Spec.Version = p.cluster.Status.RunningVersion
 		return
 	}

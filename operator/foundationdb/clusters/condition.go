@@ -156,6 +156,9 @@ func (p *pass) upgradeBlocked() metav1.Condition {
 	if p.withoutTools != "" {
 		return condition.New(TypeUpgradeBlocked, metav1.ConditionTrue, port.ToolsMissing.Reason(), "%s %s", p.withoutTools, port.ToolsMissing.Remedy)
 	}
+	if p.dataAway {
+		return condition.New(TypeUpgradeBlocked, metav1.ConditionTrue, fdb.DataUnhealthy, "some data cannot be read")
+	}
 	if len(p.clients) == 0 {
 		return condition.New(TypeUpgradeBlocked, metav1.ConditionFalse, "NothingBlocks", "no client holds back an upgrade")
 	}

@@ -97,6 +97,7 @@ type pass struct {
 	clients []fdb.Client
 	// withoutTools says which tools are missing for an upgrade: nobody could hear the database after it.
 	withoutTools string
+	dataAway     bool // some data cannot be read: no incompatible upgrade begins
 }
 
 // group returns the group with an id; nil if there is none.

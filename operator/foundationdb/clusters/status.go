@@ -226,7 +226,7 @@ func (p *pass) count() {
 
 // reconciled reports whether nothing is left to do.
 func (p *pass) reconciled() bool {
-	return p.asDesired && len(p.clients) == 0 && p.withoutTools == ""
+	return p.asDesired && len(p.clients) == 0 && p.withoutTools == "" && !p.dataAway
 }
 
 // updateStatus is the first link. What it says has been observed before the chain began.
