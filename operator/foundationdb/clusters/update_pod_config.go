@@ -71,7 +71,8 @@ func updatePodConfig(p *pass) decision {
 }
 
 // outdatedPods are the pods whose files are to be refreshed: of groups that stay, and in an incompatible
-// upgrade of marked ones too whose servers report, since they restart with the others; before there is a database of
+// upgrade of marked ones too whose servers report, since they restart with the others; otherwise of marked ones that are
+// silent and may hold data, which may be so because of the files that they have; before there is a database of
 // all, since the first coordinators may be among them.
 func (p *pass) outdatedPods() []outdatedPod {
 	upgrade := foundationdb.UpgradesIncompatibly(p.cluster)
@@ -80,7 +81,11 @@ func (p *pass) outdatedPods() []outdatedPod {
 	for i := range p.cluster.Status.ProcessGroups {
 		g := &p.cluster.Status.ProcessGroups[i]
 		m := p.member(g.ProcessGroupID)
-		if m.pod == nil || m.pod.DeletionTimestamp != nil || m.pod.Status.Phase != corev1.PodRunning || g.Marked() && p.cluster.Status.Configured && !(upgrade && len(p.processes[g.ProcessGroupID]) > 0) {
+		if m.pod == nil || m.pod.DeletionTimestamp != nil || m.pod.Status.Phase != corev1.PodRunning {
+			continue
+		}
+		silent := len(p.processes[g.ProcessGroupID]) == 0
+		if g.Marked() && p.cluster.Status.Configured && (upgrade == silent || silent && g.Excluded()) {
 			continue
 		}
 		class, image, servers := classOf(g), foundationdb.ImageTypeOf(m.pod), m.servers()
