@@ -97,6 +97,9 @@ type pass struct {
 	clients []fdb.Client
 	// withoutTools says which tools are missing for an upgrade: nobody could hear the database after it.
 	withoutTools string
+	// unable are the groups whose pods cannot take the files of the spec before they are made anew; unableWhy is of one.
+	unable    map[v1beta2.ProcessGroupID]bool
+	unableWhy string
 }
 
 // group returns the group with an id; nil if there is none.

@@ -328,6 +328,8 @@ var known = []struct {
 	{4136, "image 2 1; cpu 17 0; storage 26 3; turn 0 11; redundancy 0 3", "the first coordinators are replaced before there is a database"},
 	{5038, "cpu 3 1; events 8 7; upgrade 0 0; deaf 14 1; density 8 11; downgrade 29 5", "an upgrade that is taken back leaves the sidecars of the new version"},
 	{10140, "deletion 22 10; storage 22 11; evict 12 6; density 1 5", "a pod comes back at another address while exclude looks for it at the former one"},
+	{90002, "dns 0 5; upgrade 23 1; dns 9 0; cpu 1 0", "an upgrade waits for pods that have to be made anew to know their names, and they for the upgrade"},
+	{90020, "redundancy 7 1; skip 0 1; lose 0 4; image 22 4", "a pod comes back with the image of the spec, which looks for its data in another folder"},
 	{2083, "patch 8 1; label 1 4; strategy 2 0; upgrade 11 1; logs 27 0; partition 0 7; density 5 8; knob 11 3", "an upgrade waits for servers that come after it"},
 }
 
