@@ -1,6 +1,7 @@
 package foundationdb
 
 import (
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,14 +47,23 @@ func told(claim *corev1.PersistentVolumeClaim) (layout, bool) {
 
 // WithDataOf returns the cluster as it is for a pod that is made for a claim: with the image type and the number of
 // servers of the claim's data, where pods of the spec would not find them. Such a pod is replaced, which moves its data,
-// and not made anew without them. A claim that tells nothing, as those of fdb-kubernetes-operator, fits every pod.
+// and not made anew without them. A claim that tells nothing, as those of fdb-kubernetes-operator, fits every pod, and so
+// does one of the other image type where the spec names images: nothing tells what those of the other type were.
 func WithDataOf(c *v1beta2.FoundationDBCluster, class fdb.Class, claim *corev1.PersistentVolumeClaim) *v1beta2.FoundationDBCluster {
 	data, known := told(claim)
 	if !known || data.fits(layoutOf(c.Spec, class)) {
 		return c
 	}
 	other := *c
-	other.Spec.ImageType = data.image
+	if data.image != layoutOf(c.Spec, class).image {
+		main, sidecar := &other.Spec.MainContainer.ImageConfigs, &other.Spec.SidecarContainer.ImageConfigs
+		*main, *sidecar = withoutDefaults(*main), withoutDefaults(*sidecar)
+		t := settingsOf(c.Spec, class).PodTemplate
+		if slices.ContainsFunc(slices.Concat(*main, *sidecar), func(i v1beta2.ImageConfig) bool { return i.BaseImage != "" }) || givenImage(t, MainContainer) != "" || givenImage(t, SidecarContainer) != "" {
+			return c
+		}
+		other.Spec.ImageType = data.image
+	}
 	switch {
 	case class == fdb.ClassStorage:
 		other.Spec.StorageServersPerPod = data.servers
@@ -61,6 +71,13 @@ func WithDataOf(c *v1beta2.FoundationDBCluster, class fdb.Class, claim *corev1.P
 		other.Spec.LogServersPerPod = data.servers
 	}
 	return &other
+}
+
+// withoutDefaults leaves out the entries that Effective adds for an image type.
+func withoutDefaults(configs []v1beta2.ImageConfig) []v1beta2.ImageConfig {
+	return slices.DeleteFunc(slices.Clone(configs), func(i v1beta2.ImageConfig) bool {
+		return i == v1beta2.ImageConfig{BaseImage: unifiedImage} || i == v1beta2.ImageConfig{BaseImage: mainImage} || i == v1beta2.ImageConfig{BaseImage: sidecarImage, TagSuffix: sidecarSuffix}
+	})
 }
 
 // DataAnnotations are what a claim that tells nothing of its data should tell, when the pod of its group, which may be

@@ -1,6 +1,7 @@
 package foundationdb
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/pawl-dev/pawl/fdb"
@@ -24,8 +25,14 @@ func TestPodsFindTheirData(t *testing.T) {
 	} {
 		claim := claimOf(t, clusterOf(t, `spec: `+row.made), storage1)
 		now := clusterOf(t, `spec: `+row.now)
+		now.Spec = Effective(now.Spec)
 		pod := podOf(t, WithDataOf(now, fdb.ClassStorage, claim), storage1)
 		equal(t, row.name+": image", ImageTypeOf(pod), row.image)
+		base := "foundationdb/fdb-kubernetes-monitor:"
+		if row.image == v1beta2.ImageTypeSplit {
+			base = "foundationdb/foundationdb:"
+		}
+		equal(t, row.name+": repository", strings.HasPrefix(pod.Spec.Containers[0].Image, base), true)
 		equal(t, row.name+": servers", ServersIn(pod), row.servers)
 
 		claim.Annotations = nil // another operator's
@@ -35,6 +42,18 @@ func TestPodsFindTheirData(t *testing.T) {
 		pod = podOf(t, WithDataOf(now, fdb.ClassStorage, claim), storage1)
 		equal(t, row.name+": image, told by the pod", ImageTypeOf(pod), row.image)
 		equal(t, row.name+": servers, told by the pod", ServersIn(pod), row.servers)
+	}
+}
+
+// The images of the other type are not known where the spec names those of its own.
+func TestPodsOfNamedImages(t *testing.T) {
+	claim := claimOf(t, clusterOf(t, `spec: {imageType: split}`), storage1)
+	for _, named := range []string{
+		`{mainContainer: {imageConfigs: [{baseImage: example.com/fdb}]}}`,
+		`{processes: {general: {podTemplate: {spec: {containers: [{name: foundationdb, image: example.com/fdb}]}}}}}`,
+	} {
+		c := clusterOf(t, `spec: `+named)
+		equal(t, named, WithDataOf(c, fdb.ClassStorage, claim), c)
 	}
 }
 
