@@ -71,8 +71,9 @@ func updatePodConfig(p *pass) decision {
 }
 
 // outdatedPods are the pods whose files are to be refreshed: of groups that stay, and in an incompatible
-// upgrade of marked ones too whose servers report, since they restart with the others; before there is a database of
-// all, since the first coordinators may be among them.
+// upgrade of marked ones too whose servers report, since they restart with the others; of marked ones whose servers stand
+// still while the database is not available; before there is a database of all, since the first coordinators may be among
+// them.
 func (p *pass) outdatedPods() []outdatedPod {
 	upgrade := foundationdb.UpgradesIncompatibly(p.cluster)
 	hashes := p.configHashes()
@@ -80,7 +81,7 @@ func (p *pass) outdatedPods() []outdatedPod {
 	for i := range p.cluster.Status.ProcessGroups {
 		g := &p.cluster.Status.ProcessGroups[i]
 		m := p.member(g.ProcessGroupID)
-		if m.pod == nil || m.pod.DeletionTimestamp != nil || m.pod.Status.Phase != corev1.PodRunning || g.Marked() && p.cluster.Status.Configured && !(upgrade && len(p.processes[g.ProcessGroupID]) > 0) {
+		if m.pod == nil || m.pod.DeletionTimestamp != nil || m.pod.Status.Phase != corev1.PodRunning || !p.refreshed(g, upgrade) {
 			continue
 		}
 		class, image, servers := classOf(g), foundationdb.ImageTypeOf(m.pod), m.servers()
@@ -95,6 +96,16 @@ func (p *pass) outdatedPods() []outdatedPod {
 		}
 	}
 	return found
+}
+
+// refreshed reports whether the pod of a group gets new files: one that goes does not, unless its servers restart with
+// the others in an upgrade, or stand still and still hold what the database may need to come back.
+func (p *pass) refreshed(g *v1beta2.ProcessGroupStatus, upgrade bool) bool {
+	if !g.Marked() || !p.cluster.Status.Configured {
+		return true
+	}
+	runs := len(p.processes[g.ProcessGroupID]) > 0
+	return upgrade && runs || !runs && !g.Excluded() && !p.cluster.Status.Health.Available
 }
 
 // refresh brings the files of one pod up to date, as far as that can be done now. A changed annotation makes
