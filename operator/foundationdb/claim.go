@@ -2,6 +2,7 @@ package foundationdb
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -46,6 +47,7 @@ func Claim(c *v1beta2.FoundationDBCluster, id fdb.GroupID) (*corev1.PersistentVo
 	}
 	claim.Labels, claim.Annotations = ClaimMetadata(c, id)
 	claim.Annotations[SpecAnnotation] = ClaimHash(&claim.Spec)
+	maps.Copy(claim.Annotations, layoutOf(c.Spec, id.Class).annotations())
 	return claim, nil
 }
 

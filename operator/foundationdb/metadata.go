@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 )
 
-// Annotations of pods; claims have the first one. Source: fdb-kubernetes-operator 2.33.0,
+// Annotations of pods; claims have the first one, ImageTypeAnnotation and ServersAnnotation. Source: fdb-kubernetes-operator 2.33.0,
 // api/v1beta2/foundationdb_labels.go, and foundationdb 7.3.69, fdbkubernetesmonitor/api/annotations.go.
 const (
 	SpecAnnotation           = "foundationdb.org/last-applied-spec"       // the hash of what the object was made of
@@ -21,6 +21,8 @@ const (
 	IPFamilyAnnotation       = "foundationdb.org/ip-family"               // 4, 6, 0
 	ImageTypeAnnotation      = "foundationdb.org/image-type"              // split, unified
 	NodeAnnotation           = "foundationdb.org/current-node"
+	// ServersAnnotation is the number of servers whose data a claim has: of claims, and of this operator only.
+	ServersAnnotation = "pawl.dev/servers-per-pod"
 	// IsolateAnnotation is a person's: with "true" the servers stop, and the pod stays.
 	IsolateAnnotation = "foundationdb.org/isolate-process-group"
 
@@ -33,7 +35,7 @@ const (
 // made are the annotations that tell how an object was made or what it does. A template does not set them, and
 // nothing but the act itself changes them.
 var made = []string{
-	SpecAnnotation, ConfigAnnotation, PublicIPAnnotation, PublicIPSourceAnnotation, IPFamilyAnnotation, ImageTypeAnnotation, NodeAnnotation,
+	SpecAnnotation, ConfigAnnotation, PublicIPAnnotation, PublicIPSourceAnnotation, IPFamilyAnnotation, ImageTypeAnnotation, ServersAnnotation, NodeAnnotation,
 	LauncherConfigurationAnnotation, LauncherEnvironmentAnnotation, OutdatedConfigAnnotation, ClusterFileChangeAnnotation,
 }
 

@@ -90,6 +90,7 @@ var published = map[string][]string{
 
 // ownNames are names that no published operator writes.
 var ownNames = map[string]string{
+	"annotation: pawl.dev/servers-per-pod":   "a claim tells how its data lie",
 	"argument of a tool: --blob_credentials": "the file with secrets of a blob store, which are not written into arguments",
 	"argument of a tool: --trace-log-group":  "the log group of the tools, which upgrades ignore",
 	"argument of a tool: -w":                 "the restore is waited for by passes",

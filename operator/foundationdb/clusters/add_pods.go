@@ -34,7 +34,7 @@ func addPods(p *pass) decision {
 		}
 		f := podFacts(m)
 		f.ConfigMap, f.ClaimName = p.wanted, p.pods.ClaimName(id)
-		pod, err := foundationdb.Pod(p.cluster, id, f)
+		pod, err := foundationdb.Pod(foundationdb.WithDataOf(p.cluster, id.Class, m.claim), id, f)
 		if err != nil {
 			out = outcome.Later(0, foundationdb.SpecInvalid.Reason(), "%s: %s", g.ProcessGroupID, fault.Message(err))
 			continue

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/fdb"
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb/port"
 )
@@ -20,14 +21,18 @@ func checkClientCompatibility(p *pass) decision {
 		return later(startAgain, fdb.DataUnhealthy, "some data cannot be read: servers that are down would come back with %s alone", p.desired)
 	}
 	if len(p.clients) == 0 {
+		if len(p.unable) > 0 && p.desired != p.cluster.Spec.Version {
+			return later(startAgain, "UpgradeWaitsForPods", "%d pods are made anew before the upgrade: %s", len(p.unable), p.unableWhy)
+		}
 		return decision{}
 	}
 	return later(clientsAgain, reasonClients, "%s", clientTexts(p.clients, p.desired))
 }
 
 // holdUpgrade keeps the running version for this pass while clients could not follow an incompatible
-// upgrade, or while nobody can say so, or while some data cannot be read: a server that is down comes back by the new
-// files, with a version that those which run cannot talk to. Once a server speaks the new protocol it is too late for that.
+// upgrade, or while nobody can say so; while some data cannot be read, since a server that is down comes back by the new
+// files, with a version that those which run cannot talk to; and while there are pods whose servers cannot be told to,
+// since an upgrade makes no pod anew. Once a server speaks the new protocol it is too late for that.
 func (p *pass) holdUpgrade() {
 	if !foundationdb.UpgradesIncompatibly(p.cluster) || !p.cluster.Status.Configured || p.reports(p.desired) {
 		return
@@ -52,6 +57,9 @@ func (p *pass) holdUpgrade() {
 		p.cluster.Spec.Version = p.cluster.Status.RunningVersion
 		return
 	}
+	if p.findUnable(); len(p.unable) > 0 {
+		p.cluster.Spec.Version = p.cluster.Status.RunningVersion
+	}
 	if p.cluster.Spec.IgnoreUpgradabilityChecks {
 		return
 	}
@@ -65,6 +73,23 @@ func (p *pass) holdUpgrade() {
 	p.clients = fdb.UnsupportedClients(p.status, target, ignored, servers)
 	if len(p.clients) > 0 {
 		p.cluster.Spec.Version = p.cluster.Status.RunningVersion
+	}
+}
+
+// findUnable finds the pods that stay and cannot take the files of the spec before they are made anew.
+func (p *pass) findUnable() {
+	p.unable = map[v1beta2.ProcessGroupID]bool{}
+	for i := range p.cluster.Status.ProcessGroups {
+		g := &p.cluster.Status.ProcessGroups[i]
+		id, known := p.ids[g.ProcessGroupID]
+		pod := p.member(g.ProcessGroupID).pod
+		if !known || g.Marked() || pod == nil || pod.DeletionTimestamp != nil {
+			continue
+		}
+		if name := foundationdb.LacksVariable(p.cluster, id, pod); name != "" {
+			p.unable[g.ProcessGroupID] = true
+			p.unableWhy = string(g.ProcessGroupID) + " has no variable " + name
+		}
 	}
 }
 

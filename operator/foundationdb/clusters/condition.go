@@ -149,6 +149,9 @@ func (p *pass) needs() string {
 	if p.withoutTools != "" {
 		texts = append(texts, "the upgrade waits for tools")
 	}
+	if len(p.unable) > 0 {
+		texts = append(texts, "pods are to be made anew: "+p.unableWhy)
+	}
 	return strings.Join(texts, "; ")
 }
 

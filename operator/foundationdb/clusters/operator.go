@@ -98,6 +98,9 @@ type pass struct {
 	// withoutTools says which tools are missing for an upgrade: nobody could hear the database after it.
 	withoutTools string
 	dataAway     bool // some data cannot be read: no incompatible upgrade begins
+	// unable are the groups whose pods cannot take the files of the spec before they are made anew; unableWhy is of one.
+	unable    map[v1beta2.ProcessGroupID]bool
+	unableWhy string
 }
 
 // group returns the group with an id; nil if there is none.

@@ -171,12 +171,14 @@ func (p *pass) observePods() {
 	storage, logs := map[int]bool{spec.StorageServersPerPod: true}, map[int]bool{spec.LogServersPerPod: true}
 	s.HasListenIPsForAllPods = true
 	for id, g := range p.ours {
-		pod := p.member(id).pod
-		if pod == nil {
+		pod, class := p.member(id).pod, classOf(g)
+		if pod == nil { // it comes back as its data ask for
+			c := foundationdb.WithDataOf(p.cluster, class, p.member(id).claim)
+			images[c.Spec.ImageType], storage[c.Spec.StorageServersPerPod], logs[c.Spec.LogServersPerPod] = true, true, true
 			continue
 		}
 		images[foundationdb.ImageTypeOf(pod)] = true
-		switch class := classOf(g); {
+		switch {
 		case class == fdb.ClassStorage:
 			storage[p.member(id).servers()] = true
 		case class.LogLike():
@@ -226,7 +228,7 @@ func (p *pass) count() {
 
 // reconciled reports whether nothing is left to do.
 func (p *pass) reconciled() bool {
-	return p.asDesired && len(p.clients) == 0 && p.withoutTools == "" && !p.dataAway
+	return p.asDesired && len(p.clients) == 0 && len(p.unable) == 0 && p.withoutTools == "" && !p.dataAway
 }
 
 // updateStatus is the first link. What it says has been observed before the chain began.

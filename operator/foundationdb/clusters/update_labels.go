@@ -3,6 +3,7 @@ package clusters
 import (
 	"context"
 	"encoding/json"
+	"maps"
 
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
@@ -37,6 +38,7 @@ func (p *pass) lacking(g *v1beta2.ProcessGroupStatus) []labelling {
 	}
 	if m.claim != nil {
 		labels, annotations := foundationdb.ClaimMetadata(p.cluster, id)
+		maps.Copy(annotations, foundationdb.DataAnnotations(p.cluster, id.Class, m.claim, m.pod))
 		add(m.claim, labels, annotations)
 	}
 	if m.service != nil {

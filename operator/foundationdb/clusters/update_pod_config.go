@@ -55,7 +55,7 @@ func updatePodConfig(p *pass) decision {
 				}
 				if done {
 					p.drop(o.group.ProcessGroupID, v1beta2.IncorrectConfigMap)
-				} else if !o.group.Marked() {
+				} else if !o.group.Marked() || len(p.processes[o.group.ProcessGroupID]) > 0 { // a silent one that goes holds nothing up
 					behind++
 				}
 			}
@@ -71,9 +71,9 @@ func updatePodConfig(p *pass) decision {
 }
 
 // outdatedPods are the pods whose files are to be refreshed: of groups that stay, and in an incompatible
-// upgrade of marked ones too whose servers report, since they restart with the others; otherwise of marked ones that are
-// silent and may hold data, which may be so because of the files that they have; before there is a database of
-// all, since the first coordinators may be among them.
+// upgrade of marked ones too whose servers report, since they restart with the others; of marked ones that are silent and
+// may hold data, which may be so because of the files that they have; before there is a database of all, since the first
+// coordinators may be among them.
 func (p *pass) outdatedPods() []outdatedPod {
 	upgrade := foundationdb.UpgradesIncompatibly(p.cluster)
 	hashes := p.configHashes()
@@ -81,11 +81,7 @@ func (p *pass) outdatedPods() []outdatedPod {
 	for i := range p.cluster.Status.ProcessGroups {
 		g := &p.cluster.Status.ProcessGroups[i]
 		m := p.member(g.ProcessGroupID)
-		if m.pod == nil || m.pod.DeletionTimestamp != nil || m.pod.Status.Phase != corev1.PodRunning {
-			continue
-		}
-		silent := len(p.processes[g.ProcessGroupID]) == 0
-		if g.Marked() && p.cluster.Status.Configured && (upgrade == silent || silent && g.Excluded()) {
+		if m.pod == nil || m.pod.DeletionTimestamp != nil || m.pod.Status.Phase != corev1.PodRunning || !p.refreshed(g, upgrade) {
 			continue
 		}
 		class, image, servers := classOf(g), foundationdb.ImageTypeOf(m.pod), m.servers()
@@ -100,6 +96,16 @@ func (p *pass) outdatedPods() []outdatedPod {
 		}
 	}
 	return found
+}
+
+// refreshed reports whether the pod of a group gets new files: one that goes does not, unless its servers restart with
+// the others in an upgrade, or stand still and may hold what the database needs to come back.
+func (p *pass) refreshed(g *v1beta2.ProcessGroupStatus, upgrade bool) bool {
+	if !g.Marked() || !p.cluster.Status.Configured {
+		return true
+	}
+	runs := len(p.processes[g.ProcessGroupID]) > 0
+	return upgrade && runs || !runs && !g.Excluded() && (!upgrade || !p.cluster.Status.Health.Available)
 }
 
 // refresh brings the files of one pod up to date, as far as that can be done now. A changed annotation makes

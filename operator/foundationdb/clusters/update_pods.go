@@ -20,7 +20,8 @@ const (
 	staleFor       = 3 * time.Minute  // a pod that is younger may be shown with the servers of the one before
 )
 
-// updatePods deletes pods that are not as they should be, zone by zone, so that AddPods makes them anew.
+// updatePods deletes pods that are not as they should be, zone by zone, so that AddPods makes them anew. Most wait
+// while an upgrade or a TLS conversion goes on; one for which that would wait does not.
 func updatePods(p *pass) decision {
 	var outdated []foundationdb.RemovalGroup
 	for i := range p.cluster.Status.ProcessGroups {
@@ -34,7 +35,12 @@ func updatePods(p *pass) decision {
 		return decision{}
 	}
 	if p.converts() || p.desired != p.cluster.Spec.Version {
-		return later(upgradeAgain, "UpgradeOrConversion", "%d pods are made anew after the upgrade or the TLS conversion", len(outdated))
+		all := len(outdated)
+		p.findUnable()
+		outdated = slices.DeleteFunc(outdated, func(g foundationdb.RemovalGroup) bool { return !p.unable[v1beta2.ProcessGroupID(g.ID)] })
+		if len(outdated) == 0 || foundationdb.UpgradesIncompatibly(p.cluster) {
+			return later(upgradeAgain, "UpgradeOrConversion", "%d pods are made anew after the upgrade or the TLS conversion", all)
+		}
 	}
 	if d, ok := p.podsSettled(); !ok {
 		return d
