@@ -164,7 +164,9 @@ func (p *pass) together(a fdb.Action, name string, ready []string, run func(ctx 
 		Name: name + ", together with the groups of the other operators", Targets: ready,
 		Do: func(ctx context.Context, p *pass) outcome.Outcome {
 			if _, out := p.agree(ctx, a, ready, false); !out.IsDone() {
-				if p.memory.lockMayBeOurs { // the others may need it to become ready
+				// The others may need it to become ready; but the status does not know for a minute of a pod that is
+				// being made anew, and another operator would make one anew in its own zone.
+				if _, settled := p.podsSettled(); settled && p.memory.lockMayBeOurs {
 					releaseLock(ctx, p)
 				}
 				return out
