@@ -159,6 +159,7 @@ func (t *cli) status(words []string) poll {
 		}
 		t.out.Write(t.c.Status(t.from, t.version))
 		t.out.WriteByte('\n')
+		t.c.judge.hears()
 		return 0, true
 	}
 }

@@ -17,7 +17,7 @@ func (t *cli) exclude(words []string) poll {
 		return t.available(t.listExclusions)
 	}
 	x := &exclusion{cli: t, words: words[1:], wait: true}
-	if t.c.judge.owner != "" && !t.c.Available() {
+	if t.c.judge.owner != "" && !t.c.Available() && !t.c.judge.mayBelieve() {
 		t.c.judge.violate(9, "exclude is sent while the database is unavailable: %s", strings.Join(words[1:], " "))
 	}
 	return func() (time.Duration, bool) {

@@ -73,7 +73,21 @@ type judge struct {
 	excludedAt map[string]time.Duration
 	disturbed  time.Duration
 	unhealthy  bool // a violation of 10 was told
+
+	told    bool          // the owner has heard that the database is available
+	heardAt time.Duration // when
 }
+
+// hears notes that a status was printed for the owner.
+func (j *judge) hears() {
+	if j.owner != "" && (j.c.Available() || j.c.faults.active(FaultStatusStale) != nil) {
+		j.told, j.heardAt = true, j.c.clock.now
+	}
+}
+
+// mayBelieve reports whether the owner has heard within a minute that the database is available. What happens between
+// a status and the act that follows from it is nobody's fault.
+func (j *judge) mayBelieve() bool { return j.told && j.c.clock.now-j.heardAt < time.Minute }
 
 // Violations returns the invariants that were broken, in order.
 func (j *judge) Violations() []Violation { return slices.Clone(j.violations) }

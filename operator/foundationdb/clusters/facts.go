@@ -230,10 +230,43 @@ func (p *pass) gatherStatus(ctx context.Context) {
 			}
 		}
 	}
+	if len(tools) == 1 && p.cluster.Status.Configured && p.gatherOtherwise(ctx, at, running) {
+		return
+	}
 	p.memory.answers = tools[len(tools)-1] // it had less time
 	if p.status != nil {
 		p.gatherProcesses()
 	}
+}
+
+// gatherOtherwise reads the status with the tools of another line, in each pass of the next one, and reports whether it
+// was told: servers run a version that nobody asks for, as after an upgrade that was taken back too late.
+func (p *pass) gatherOtherwise(ctx context.Context, at port.Endpoint, running fdb.Version) bool {
+	lines := slices.DeleteFunc(p.database.Versions(), func(line string) bool { return line == running.Short() })
+	if len(lines) == 0 {
+		return false
+	}
+	version, err := fdb.ParseVersion(lines[p.memory.turn%len(lines)] + ".0")
+	if err != nil {
+		return false
+	}
+	p.memory.turn++
+	at.Version = version
+	s, err := p.database.Status(ctx, at, port.Short)
+	if err != nil || !quorum(s) {
+		return false
+	}
+	counts := map[string]int{}
+	for i := range s.Cluster.Processes {
+		counts[s.Cluster.Processes[i].Version]++
+	}
+	runs := fdb.RunningVersion(counts, "")
+	if runs == "" {
+		return false
+	}
+	p.status, p.silence, p.cluster.Status.RunningVersion = s, "", runs
+	p.gatherProcesses()
+	return true
 }
 
 // toolsInOrder are the versions whose tools are asked for the status.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb/sim"
 )
@@ -82,4 +83,35 @@ func TestCrashesBeforeTheRestart(t *testing.T) {
 			runs("7.4.6")(l)
 		})
 	}
+}
+
+// TestUpgradeTakenBackTooLate: the version is set back right after the restart, before a status has told what runs. The
+// operator finds out, refuses the downgrade, and finishes the upgrade when it is asked for again.
+func TestUpgradeTakenBackTooLate(t *testing.T) {
+	t.Parallel()
+	l := begin(t, sim.Options{}, func(c *v1beta2.FoundationDBCluster) { c.Spec.MinimumUptimeSecondsForBounce = 60 })
+	l.settle(time.Hour)
+	l.writes(2*time.Second, "7.1.67", "7.3.69", "7.4.6")
+	restarted := false
+	l.After(func(e sim.Effect) error {
+		restarted = restarted || e.Verb == "Run" && e.Call.Command == fdb.CommandKill
+		return nil
+	})
+	l.edit(`{"spec":{"version":"7.4.6"}}`)
+	for !restarted {
+		l.pass()
+	}
+	l.edit(`{"spec":{"version":"7.3.69"}}`)
+	for range 10 {
+		l.pass()
+	}
+	runs("7.4.6")(l)
+	if reason := l.last.Reason(); reason != "FdbSpecInvalid" {
+		l.fail("%s", reason)
+	}
+	l.edit(`{"spec":{"version":"7.4.6"}}`)
+	l.settle(4 * time.Hour)
+	l.settled()
+	l.tidy()
+	l.kept()
 }

@@ -42,6 +42,7 @@ type memory struct {
 	pruned  pruned
 	fixed   map[string]bool // storage classes whose volumes cannot grow
 	removed time.Time       // when the last removal began
+	turn    int             // counts the lines of tools that were tried while nobody answered
 	// disturbed is the last act that started a recovery, and when it was done.
 	disturbed   string
 	disturbedAt time.Time

@@ -30,10 +30,11 @@ func (p *pass) gatherNamesakes(ctx context.Context) error {
 		if !sameDatabase(database, connectionOf(other)) || other.Spec.SeedConnectionString != "" && !before(other, p.stored) {
 			continue
 		}
-		p.problems = append(p.problems, foundationdb.Problem{
+		p.namesake = []foundationdb.Problem{{
 			Path:   "spec.processGroupIDPrefix",
 			Reason: "cluster " + other.Namespace + "/" + other.Name + " of the same database has this prefix too, and each needs its own",
-		})
+		}}
+		p.validate()
 		return nil
 	}
 	return nil

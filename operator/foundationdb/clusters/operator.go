@@ -78,6 +78,7 @@ type pass struct {
 	facts
 
 	problems []foundationdb.Problem // why the spec is refused
+	namesake []foundationdb.Problem // of them, that another object has its prefix
 	ignored  []string               // fields of the spec that nobody knows
 	// pods are the children as they should be.
 	pods *foundationdb.Wanted

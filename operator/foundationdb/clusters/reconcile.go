@@ -132,8 +132,15 @@ func (p *pass) prepare() {
 	p.desired = p.cluster.Spec.Version
 	p.limits = p.options.Limits
 	p.limits.MinimumUptime = time.Duration(p.cluster.Spec.MinimumUptimeSecondsForBounce) * time.Second
-	p.problems = append(foundationdb.Validate(p.stored), foundationdb.ForbiddenInCluster(p.stored, p.options.Templates)...)
+	p.validate()
 	p.index()
+}
+
+// validate judges the spec, for the version that runs as far as this pass knows it.
+func (p *pass) validate() {
+	c := *p.stored
+	c.Status.RunningVersion = p.cluster.Status.RunningVersion
+	p.problems = slices.Concat(foundationdb.Validate(&c), foundationdb.ForbiddenInCluster(&c, p.options.Templates), p.namesake)
 }
 
 // save stores the status, if anything in it has changed.

@@ -28,6 +28,9 @@ func replaceMisconfigured(p *pass) decision {
 		reason, replace := p.pods.Misconfigured(id, m.pod, m.claim, foundationdb.MisconfiguredOptions{
 			SecurityContext: p.options.ReplaceOnSecurityContext,
 		})
+		if !replace && g.Has(v1beta2.IncorrectPodSpec) && p.cannotSpare(g.ProcessGroupID) {
+			reason, replace = "it has a coordinator that cannot be spared while its pod is made anew", true
+		}
 		if _, size, grown := p.pods.ClaimDiffers(m.claim, id); !replace && size != nil && p.fixedSize(m.claim) {
 			reason, replace = grown+", and its class does not let it grow", true
 		}
@@ -67,6 +70,13 @@ func replaceMisconfigured(p *pass) decision {
 		return decision{Outcome: out}
 	}
 	return acts(out, marking("replace misconfigured group", chosen, nil))
+}
+
+// cannotSpare reports whether the coordinators have no majority without those of a group, as the only one of a cluster
+// without redundancy: a pod that is made anew has another IP.
+func (p *pass) cannotSpare(id v1beta2.ProcessGroupID) bool {
+	all := len(p.coordinators())
+	return all > 0 && all < 3 && p.status != nil && p.coordinate([]string{string(id)})
 }
 
 // converts reports whether servers change in a way in which no pod may be made anew.

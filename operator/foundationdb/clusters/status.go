@@ -22,6 +22,9 @@ func (p *pass) observe() {
 	p.recover()
 	p.adopt()
 	p.observeDatabase()
+	if s.RunningVersion != p.stored.Status.RunningVersion {
+		p.validate()
+	}
 	p.holdUpgrade()
 	p.mark()
 	p.observePods()
