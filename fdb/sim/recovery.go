@@ -261,8 +261,12 @@ func (r *recovery) review(cause string) {
 		return
 	}
 	if r.state > recruitingServers {
-		if lost := r.lostRole(); lost != "" {
-			r.start(lost)
+		if lost, cut := r.lostRole(); lost != "" {
+			owner := r.c.judge.owner
+			if cut { // by the world, whoever makes the controller look
+				owner = ""
+			}
+			r.c.By(owner, func() { r.start(lost) })
 			return
 		}
 	}
@@ -277,14 +281,14 @@ func (r *recovery) review(cause string) {
 	}
 }
 
-// lostRole returns which role of the transaction system is lost; empty: none.
-func (r *recovery) lostRole() (lost string) {
+// lostRole returns which role of the transaction system is lost; empty: none. cut: its process is not reached.
+func (r *recovery) lostRole() (lost string, cut bool) {
 	r.roles.all(func(name role, h holder) {
 		if lost == "" && !r.holds(h) {
-			lost = "lost the " + string(name) + " on " + h.Name
+			lost, cut = "lost the "+string(name)+" on "+h.Name, h.cut
 		}
 	})
-	return lost
+	return lost, cut
 }
 
 // replaceSingletons gives the roles that need no recovery to other processes.
