@@ -165,13 +165,15 @@ export class Groups {
   // database when somebody asks for that.
   async explain(database = false) {
     const { chosen: id } = this;
-    const asked = ++this.asked;
     const g = this.all.find((x) => x.id === id);
     this.draw(g);
-    if (!g) return;
+    if (!g || (!database && this.reading === id)) return; // an update does not outrun what somebody has asked for
+    const asked = ++this.asked;
+    this.reading = database ? id : undefined;
     const said = await get(`${this.place}/groups/${encodeURIComponent(id)}`, database ? { database } : {}).catch((error) => ({ error }));
     if (asked !== this.asked) return;
-    const kept = !database && this.said?.group?.id === id && !this.said.silence ? { servers: this.said.servers, gates: this.said.gates, silence: undefined, read: this.said.read } : {};
+    this.reading = undefined;
+    const kept = !database && this.said?.group?.id === id && this.said.read ? { servers: this.said.servers, gates: this.said.gates, silence: this.said.silence, read: this.said.read } : {};
     this.said = { ...said, ...kept, ...(database ? { read: new Date().toISOString() } : {}) };
     this.draw(g);
   }

@@ -174,7 +174,7 @@ func held(version string) []v1beta2.PlanEntry {
 	}
 	planned := []chain.Planned{
 		{Link: "AddProcessGroups", Acts: []chain.PlannedAct{{Name: "create group", Targets: []string{"log-101"}}}},
-		{Link: "UpdateDatabaseConfiguration", Outcome: outcome.Wait(5*time.Minute, fdb.RecoveredRecently, "the last recovery was 1 min ago")},
+		{Link: "UpdateDatabaseConfiguration", Outcome: outcome.Wait(5*time.Minute, fdb.RecoveredRecently, "the last recovery was 1 min ago"), Opens: 5 * time.Minute},
 		{Link: "ExcludeProcesses", Acts: []chain.PlannedAct{{Name: "exclude", Targets: []string{"storage-17"}}}, Behind: "UpdateDatabaseConfiguration"},
 		{Link: "UpdatePods", Acts: []chain.PlannedAct{{Name: "recreate with " + version, Targets: targets}}, Held: true},
 	}
