@@ -30,7 +30,7 @@ var cluster = chain.Chain[*pass]{
 	{Name: "GenerateInitialClusterFile", Decide: generateInitialClusterFile},
 	{Name: "RemoveIncompatibleProcesses", Decide: heard(removeIncompatibleProcesses)},
 	{Name: "UpdateSidecarVersions", Decide: updateSidecarVersions},
-	{Name: "UpdatePodConfig", Decide: andStrayed(updatePodConfig)},
+	{Name: "UpdatePodConfig", Decide: withStaleClusterFiles(updatePodConfig)},
 	{Name: "UpdateLabels", Decide: updateLabels},
 	{Name: "UpdateDatabaseConfiguration", Decide: heard(updateDatabaseConfiguration)},
 	{Name: "ChooseRemovals", Decide: heard(chooseRemovals)},

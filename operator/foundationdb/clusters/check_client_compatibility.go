@@ -1,7 +1,9 @@
 package clusters
 
 import (
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
@@ -14,19 +16,18 @@ const reasonClients = "ClientsTooOld"
 // checkClientCompatibility reports an upgrade that waits for its clients. It was held when the pass
 // began, so that all is judged by the version that holds: replacements and removals go on.
 func checkClientCompatibility(p *pass) decision {
-	if p.withoutTools != "" {
-		return later(clientsAgain, port.ToolsMissing.Reason(), "%s", p.withoutTools)
-	}
-	if p.dataAway {
-		return later(startAgain, fdb.DataUnhealthy, "some data cannot be read: servers that are down would come back with %s alone", p.desired)
-	}
-	if len(p.clients) == 0 {
-		if len(p.unable) > 0 && p.desired != p.cluster.Spec.Version {
-			return later(startAgain, "UpgradeWaitsForPods", "%d pods are made anew before the upgrade: %s", len(p.unable), p.unableWhy)
-		}
+	if p.held.reason == "" {
 		return decision{}
 	}
-	return later(clientsAgain, reasonClients, "%s", clientTexts(p.clients, p.desired))
+	return later(p.held.again, p.held.reason, "%s", p.held.message)
+}
+
+// upgradeHold is what holds back an incompatible upgrade. The zero value: nothing does.
+type upgradeHold struct {
+	reason  string // in CamelCase
+	message string
+	needs   string        // what the cluster needs, among other things
+	again   time.Duration // until it is looked at again
 }
 
 // holdUpgrade keeps the running version for this pass while clients could not follow an incompatible
@@ -48,16 +49,16 @@ func (p *pass) holdUpgrade() {
 		return
 	}
 	if lines := p.database.Versions(); lines != nil && !slices.Contains(lines, target.Short()) { // nil: a plan, made elsewhere
-		p.withoutTools = "there are no tools for " + target.Short() + ", to which the cluster is to be upgraded."
+		p.held = upgradeHold{port.ToolsMissing.Reason(), "there are no tools for " + target.Short() + ", to which the cluster is to be upgraded.", "the upgrade waits for tools", clientsAgain}
 		p.cluster.Spec.Version = p.cluster.Status.RunningVersion
 		return
 	}
 	if left := p.status.Cluster.Data.State.MinReplicasRemaining; (left == nil || *left == 0) && !p.sidecarsAt(p.desired) {
-		p.dataAway = true
+		p.held = upgradeHold{fdb.DataUnhealthy, "some data cannot be read: servers that are down would come back with " + p.desired + " alone", "the upgrade waits for data that cannot be read", startAgain}
 		p.cluster.Spec.Version = p.cluster.Status.RunningVersion
 		return
 	}
-	if p.findUnable(); len(p.unable) > 0 {
+	if p.findLacking(); len(p.lackVariable) > 0 {
 		p.cluster.Spec.Version = p.cluster.Status.RunningVersion
 	}
 	if p.cluster.Spec.IgnoreUpgradabilityChecks {
@@ -70,15 +71,16 @@ func (p *pass) holdUpgrade() {
 	for i := range p.cluster.Status.ProcessGroups {
 		servers = append(servers, p.cluster.Status.ProcessGroups[i].Addresses...)
 	}
-	p.clients = fdb.UnsupportedClients(p.status, target, ignored, servers)
-	if len(p.clients) > 0 {
+	if clients := fdb.UnsupportedClients(p.status, target, ignored, servers); len(clients) > 0 {
+		p.held = upgradeHold{reasonClients, clientTexts(clients, p.desired), "clients hold back the upgrade", clientsAgain}
 		p.cluster.Spec.Version = p.cluster.Status.RunningVersion
 	}
 }
 
-// findUnable finds the pods that stay and cannot take the files of the spec before they are made anew.
-func (p *pass) findUnable() {
-	p.unable = map[v1beta2.ProcessGroupID]bool{}
+// findLacking finds the pods that stay and cannot take the files of the spec before they are made anew.
+func (p *pass) findLacking() {
+	p.lackVariable = map[v1beta2.ProcessGroupID]bool{}
+	why := ""
 	for i := range p.cluster.Status.ProcessGroups {
 		g := &p.cluster.Status.ProcessGroups[i]
 		id, known := p.ids[g.ProcessGroupID]
@@ -87,9 +89,12 @@ func (p *pass) findUnable() {
 			continue
 		}
 		if name := foundationdb.LacksVariable(p.cluster, id, pod); name != "" {
-			p.unable[g.ProcessGroupID] = true
-			p.unableWhy = string(g.ProcessGroupID) + " has no variable " + name
+			p.lackVariable[g.ProcessGroupID] = true
+			why = string(g.ProcessGroupID) + " has no variable " + name
 		}
+	}
+	if len(p.lackVariable) > 0 {
+		p.held = upgradeHold{"UpgradeWaitsForPods", fmt.Sprintf("%d pods are made anew before the upgrade: %s", len(p.lackVariable), why), "pods are to be made anew: " + why, startAgain}
 	}
 }
 

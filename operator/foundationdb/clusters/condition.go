@@ -143,29 +143,20 @@ func (p *pass) needs() string {
 			texts = append(texts, need.text)
 		}
 	}
-	if len(p.clients) > 0 {
-		texts = append(texts, "clients hold back the upgrade")
-	}
-	if p.withoutTools != "" {
-		texts = append(texts, "the upgrade waits for tools")
-	}
-	if len(p.unable) > 0 {
-		texts = append(texts, "pods are to be made anew: "+p.unableWhy)
+	if p.held.needs != "" {
+		texts = append(texts, p.held.needs)
 	}
 	return strings.Join(texts, "; ")
 }
 
 func (p *pass) upgradeBlocked() metav1.Condition {
-	if p.withoutTools != "" {
-		return condition.New(TypeUpgradeBlocked, metav1.ConditionTrue, port.ToolsMissing.Reason(), "%s %s", p.withoutTools, port.ToolsMissing.Remedy)
-	}
-	if p.dataAway {
-		return condition.New(TypeUpgradeBlocked, metav1.ConditionTrue, fdb.DataUnhealthy, "some data cannot be read")
-	}
-	if len(p.clients) == 0 {
+	switch {
+	case p.held.reason == "":
 		return condition.New(TypeUpgradeBlocked, metav1.ConditionFalse, "NothingBlocks", "no client holds back an upgrade")
+	case p.held.reason == port.ToolsMissing.Reason():
+		return condition.New(TypeUpgradeBlocked, metav1.ConditionTrue, p.held.reason, "%s %s", p.held.message, port.ToolsMissing.Remedy)
 	}
-	return condition.New(TypeUpgradeBlocked, metav1.ConditionTrue, reasonClients, "%s", clientTexts(p.clients, p.desired))
+	return condition.New(TypeUpgradeBlocked, metav1.ConditionTrue, p.held.reason, "%s", p.held.message)
 }
 
 // clientTexts names clients, at most ten of them.

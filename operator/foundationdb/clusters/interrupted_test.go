@@ -2,11 +2,13 @@ package clusters_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters"
 	"github.com/pawl-dev/pawl/operator/foundationdb/sim"
 )
 
@@ -114,4 +116,25 @@ func TestUpgradeTakenBackTooLate(t *testing.T) {
 	l.settled()
 	l.tidy()
 	l.kept()
+}
+
+// TestUpgradeHeldIsTold: an upgrade that waits, here for pods that have to be made anew, is told by its condition and
+// among what the cluster needs.
+func TestUpgradeHeldIsTold(t *testing.T) {
+	t.Parallel()
+	l := begin(t, sim.Options{}, func(c *v1beta2.FoundationDBCluster) { c.Spec.Routing.UseDNSInClusterFile = new(false) })
+	l.settle(time.Hour)
+	l.edit(`{"spec":{"version":"7.4.6","routing":{"useDNSInClusterFile":true},"automationOptions":{"deletionMode":"None"}}}`)
+	for range 5 {
+		l.pass()
+	}
+	for _, c := range l.cluster().Status.Conditions {
+		if c.Type == clusters.TypeUpgradeBlocked && (c.Status != "True" || c.Reason != "UpgradeWaitsForPods" || !strings.Contains(c.Message, "FDB_DNS_NAME")) {
+			l.fail("%s %s %s", c.Status, c.Reason, c.Message)
+		}
+		if c.Type == clusters.TypeReconciled && c.Status != "False" {
+			l.fail("reconciled: %s %s", c.Status, c.Message)
+		}
+	}
+	runs("7.3.69")(l)
 }

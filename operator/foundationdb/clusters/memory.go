@@ -29,8 +29,8 @@ type memory struct {
 	present map[types.UID]string
 	// pods are the children as they should be, with what was worked out of them.
 	pods *foundationdb.Wanted
-	// calledBack is when the connection string was written into a pod whose servers do not report.
-	calledBack map[types.UID]time.Time
+	// clusterFileWritten is when the connection string was written into a pod whose servers do not report.
+	clusterFileWritten map[types.UID]time.Time
 	// told is what the other operators know of the groups that something is to be done with; nil: that is not known.
 	told map[fdb.Action][]string
 	// lockMayBeOurs: the lock was taken, or could have been.
@@ -66,7 +66,7 @@ func (o *Operator) remember(uid types.UID) *memory {
 	defer o.mu.Unlock()
 	m := o.memories[uid]
 	if m == nil {
-		m = &memory{written: map[types.UID]written{}, deleted: map[types.UID]time.Time{}, variables: map[types.UID]variables{}, present: map[types.UID]string{}, calledBack: map[types.UID]time.Time{}, fixed: map[string]bool{}}
+		m = &memory{written: map[types.UID]written{}, deleted: map[types.UID]time.Time{}, variables: map[types.UID]variables{}, present: map[types.UID]string{}, clusterFileWritten: map[types.UID]time.Time{}, fixed: map[string]bool{}}
 		o.memories[uid] = m
 	}
 	return m
@@ -99,7 +99,7 @@ func older(a, b string) bool {
 // keep drops what is known of pods that are gone.
 func (m *memory) keep(there map[types.UID]bool) {
 	maps.DeleteFunc(m.variables, func(uid types.UID, _ variables) bool { return !there[uid] })
-	maps.DeleteFunc(m.calledBack, func(uid types.UID, _ time.Time) bool { return !there[uid] })
+	maps.DeleteFunc(m.clusterFileWritten, func(uid types.UID, _ time.Time) bool { return !there[uid] })
 	maps.DeleteFunc(m.present, func(uid types.UID, _ string) bool { return !there[uid] })
 }
 

@@ -89,19 +89,14 @@ type pass struct {
 	disturbed string
 	// leaving are coordinators that this pass has excluded.
 	leaving   bool
-	upgrades  bool   // the running and the desired version cannot talk to each other
-	asDesired bool   // the status needs nothing
-	foreign   bool   // another operator has made the cluster, and its take-over is not approved
-	approved  bool   // a person has approved what this pass does
-	hash      string // of the plan, while links are held
-	// clients hold back the upgrade.
-	clients []fdb.Client
-	// withoutTools says which tools are missing for an upgrade: nobody could hear the database after it.
-	withoutTools string
-	dataAway     bool // some data cannot be read: no incompatible upgrade begins
-	// unable are the groups whose pods cannot take the files of the spec before they are made anew; unableWhy is of one.
-	unable    map[v1beta2.ProcessGroupID]bool
-	unableWhy string
+	upgrades  bool        // the running and the desired version cannot talk to each other
+	asDesired bool        // the status needs nothing
+	foreign   bool        // another operator has made the cluster, and its take-over is not approved
+	approved  bool        // a person has approved what this pass does
+	hash      string      // of the plan, while links are held
+	held      upgradeHold // why no incompatible upgrade begins
+	// lackVariable are the groups whose pods cannot take the files of the spec before they are made anew.
+	lackVariable map[v1beta2.ProcessGroupID]bool
 }
 
 // group returns the group with an id; nil if there is none.

@@ -69,7 +69,7 @@ func (m *memory) judge(c *v1beta2.FoundationDBCluster) standing {
 
 // tries notes a status that is about to be written: its answer may be lost.
 func (m *memory) tries(c *v1beta2.FoundationDBCluster) {
-	m.known.tried = [2][sha256.Size]byte{digest(c.Status), digest(bare(c.Status))}
+	m.known.tried = [2][sha256.Size]byte{digest(c.Status), digest(publishedStatus(c.Status))}
 }
 
 func (m *memory) stored(c *v1beta2.FoundationDBCluster) {

@@ -45,7 +45,6 @@ func (p *pass) copied() *pass {
 		c.gatherProcesses()
 	}
 	c.processes = maps.Clone(c.processes)
-	c.clients = slices.Clone(p.clients)
 	c.index()
 	return &c
 }

@@ -109,8 +109,8 @@ func lostFields(written, stored v1beta2.FoundationDBClusterStatus) []string {
 	return lost
 }
 
-// bare is a status with the fields only that other operators of the kind know.
-func bare(s v1beta2.FoundationDBClusterStatus) v1beta2.FoundationDBClusterStatus {
+// publishedStatus is a status with the fields only that other operators of the kind know.
+func publishedStatus(s v1beta2.FoundationDBClusterStatus) v1beta2.FoundationDBClusterStatus {
 	s.ObservedGeneration, s.Groups, s.Conditions, s.Plan = 0, "", nil, nil
 	return s
 }

@@ -231,7 +231,7 @@ func (p *pass) count() {
 
 // reconciled reports whether nothing is left to do.
 func (p *pass) reconciled() bool {
-	return p.asDesired && len(p.clients) == 0 && len(p.unable) == 0 && p.withoutTools == "" && !p.dataAway
+	return p.asDesired && p.held.reason == ""
 }
 
 // updateStatus is the first link. What it says has been observed before the chain began.

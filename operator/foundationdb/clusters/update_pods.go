@@ -36,8 +36,8 @@ func updatePods(p *pass) decision {
 	}
 	if p.converts() || p.desired != p.cluster.Spec.Version {
 		all := len(outdated)
-		p.findUnable()
-		outdated = slices.DeleteFunc(outdated, func(g foundationdb.RemovalGroup) bool { return !p.unable[v1beta2.ProcessGroupID(g.ID)] })
+		p.findLacking()
+		outdated = slices.DeleteFunc(outdated, func(g foundationdb.RemovalGroup) bool { return !p.lackVariable[v1beta2.ProcessGroupID(g.ID)] })
 		if len(outdated) == 0 || foundationdb.UpgradesIncompatibly(p.cluster) {
 			return later(upgradeAgain, "UpgradeOrConversion", "%d pods are made anew after the upgrade or the TLS conversion", all)
 		}

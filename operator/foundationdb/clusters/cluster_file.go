@@ -13,26 +13,26 @@ import (
 )
 
 const (
-	strayedFor   = 3 * time.Minute  // servers that are silent for less may still come
-	strayedAgain = 15 * time.Minute // until the file of the same pod is looked at again
+	staleFileFor   = 3 * time.Minute  // servers that are silent for less may still come
+	staleFileAgain = 15 * time.Minute // until the file of the same pod is looked at again
 )
 
-// andStrayed is a link that also gives servers the connection string which have been away for so long that none of the
+// withStaleClusterFiles is a link that also gives servers the connection string which have been away for so long that none of the
 // coordinators in their cluster file is there any more. They read the config map's file only while they have none of
 // their own (--seed-cluster-file, fdbserver/fdbserver.actor.cpp at 7.3.69), so that neither new files nor a restart
 // helps: without a write into the pod their group is replaced.
-func andStrayed(decide func(*pass) decision) func(*pass) decision {
+func withStaleClusterFiles(decide func(*pass) decision) func(*pass) decision {
 	return func(p *pass) decision {
 		d := decide(p)
-		if pods := p.strayed(); len(pods) > 0 {
-			d.Acts = append(d.Acts, p.callingBack(pods))
+		if pods := p.staleClusterFiles(); len(pods) > 0 {
+			d.Acts = append(d.Acts, p.writingClusterFiles(pods))
 		}
 		return d
 	}
 }
 
-// strayed are the pods that run, although none of their servers reports to a database that is available.
-func (p *pass) strayed() []*corev1.Pod {
+// staleClusterFiles are the pods that run, although none of their servers reports to a database that is available.
+func (p *pass) staleClusterFiles() []*corev1.Pod {
 	if p.options.WriteClusterFile == nil || p.silent() || !p.cluster.Status.Configured || !p.cluster.Status.Health.Available || !quorum(p.status) {
 		return nil
 	}
@@ -40,10 +40,10 @@ func (p *pass) strayed() []*corev1.Pod {
 	for i := range p.cluster.Status.ProcessGroups {
 		g := &p.cluster.Status.ProcessGroups[i]
 		pod := p.member(g.ProcessGroupID).pod
-		if g.Marked() || !classOf(g).Stateful() || !g.Lasts(v1beta2.MissingProcesses, strayedFor, p.now) || len(p.processes[g.ProcessGroupID]) > 0 || !runs(pod) {
+		if g.Marked() || !classOf(g).Stateful() || !g.Lasts(v1beta2.MissingProcesses, staleFileFor, p.now) || len(p.processes[g.ProcessGroupID]) > 0 || !runs(pod) {
 			continue
 		}
-		if at, done := p.memory.calledBack[pod.UID]; !done || p.now.Sub(at) > strayedAgain {
+		if at, done := p.memory.clusterFileWritten[pod.UID]; !done || p.now.Sub(at) > staleFileAgain {
 			pods = append(pods, pod)
 		}
 	}
@@ -55,8 +55,8 @@ func runs(pod *corev1.Pod) bool {
 	return pod != nil && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil && !isolated(pod)
 }
 
-// callingBack is the act of giving pods the connection string, unless they have it.
-func (p *pass) callingBack(pods []*corev1.Pod) act {
+// writingClusterFiles is the act of giving pods the connection string, unless they have it.
+func (p *pass) writingClusterFiles(pods []*corev1.Pod) act {
 	return act{
 		Name: "write the connection string into pod", Targets: objectNames(pods),
 		Do: func(ctx context.Context, p *pass) outcome.Outcome {
@@ -66,7 +66,7 @@ func (p *pass) callingBack(pods []*corev1.Pod) act {
 			}
 			p.event("ClusterFileWritten", "%s: the servers do not report, and their cluster file may name coordinators that are gone", some(objectNames(pods)))
 			return each(ctx, slices.Clone(pods), "ClusterFileNotWritten", func(pod *corev1.Pod) error {
-				p.memory.calledBack[pod.UID] = p.now
+				p.memory.clusterFileWritten[pod.UID] = p.now
 				return p.options.WriteClusterFile(ctx, pod, connection)
 			})
 		},
