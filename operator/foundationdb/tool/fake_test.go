@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -107,6 +108,7 @@ func (p play) perform() {
 	}
 	if p.Signal != 0 {
 		must(syscall.Kill(os.Getpid(), p.Signal))
+		time.Sleep(time.Minute) // another thread may be the one that gets it
 	}
 	if p.Hang {
 		select {}
