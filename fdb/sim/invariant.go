@@ -141,7 +141,8 @@ func (j *judge) stop(p *process) {
 		return
 	}
 	j.effects++
-	if j.c.exclusions.contain(p.Addresses, p.Locality) {
+	// A server of another protocol serves nothing: its pod comes back with its claim, whose deletion is judged by itself.
+	if p.Version.ProtocolCompatible(j.c.coordination.protocol) && j.c.exclusions.contain(p.Addresses, p.Locality) {
 		if held := j.held(p.folder, p); held != "" {
 			j.violate(1, "%s is removed while it holds %s", p.Name, held)
 		}

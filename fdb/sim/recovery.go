@@ -332,19 +332,19 @@ func (r *recovery) worthRecovering() (cause string) {
 	if missing != "" {
 		return ""
 	}
+	if k := &r.c.coordination; k.controller != nil { // its successor begins with a recovery that gives all roles anew
+		rank := k.rank(clusterController, k.controller)
+		if slices.ContainsFunc(r.c.processes.workers(), func(p *process) bool { return k.rank(clusterController, p) < rank }) {
+			k.controller = nil
+			k.elect(r.c.processes.workers())
+			return "a better cluster controller"
+		}
+	}
 	r.roles.all(func(name role, h holder) {
 		if cause == "" && r.c.exclusions.contain(h.Addresses, h.Locality) {
 			cause = "the " + string(name) + " on " + h.Name + " is excluded"
 		}
 	})
-	if k := &r.c.coordination; cause == "" && k.controller != nil {
-		rank := r.c.coordination.rank(clusterController, k.controller)
-		if slices.ContainsFunc(r.c.processes.workers(), func(p *process) bool { return r.c.coordination.rank(clusterController, p) < rank }) {
-			k.controller = nil
-			r.c.coordination.elect(r.c.processes.workers())
-			return "a better cluster controller"
-		}
-	}
 	if cause == "" && next.better(r.roles) {
 		cause = "better processes for the roles"
 	}

@@ -84,7 +84,11 @@ func (p *pass) restart() restart {
 		if g.Marked() && !upgrade || foundationdb.IgnoredAtRestart(*g, p.cluster.Spec, p.now) {
 			continue
 		}
-		if at, behind := g.Since(v1beta2.IncorrectConfigMap); behind && !g.Marked() {
+		at, behind := g.Since(v1beta2.IncorrectConfigMap)
+		if upgrade && !behind { // without the new binary its servers would stay what they are
+			at, behind = g.Since(v1beta2.IncorrectSidecarImage)
+		}
+		if behind && (!g.Marked() || len(p.processes[g.ProcessGroupID]) > 0) {
 			r.behind = append(r.behind, string(g.ProcessGroupID))
 			if r.since.IsZero() || at.Before(r.since) {
 				r.since = at

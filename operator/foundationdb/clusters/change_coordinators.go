@@ -82,6 +82,14 @@ func (p *pass) readConnection(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	p.cluster.Status.ConnectionString = c.String()
+	p.connect(c)
 	return true
+}
+
+// connect takes over a connection string that the database has told.
+func (p *pass) connect(c fdb.Connection) {
+	if from, to := p.stored.Status.ConnectionString, c.String(); from != to {
+		p.memory.moved.from, p.memory.moved.to = from, to
+	}
+	p.cluster.Status.ConnectionString = c.String()
 }

@@ -77,7 +77,8 @@ func (p *pass) holdUpgrade() {
 	}
 }
 
-// findLacking finds the pods that stay and cannot take the files of the spec before they are made anew.
+// findLacking finds the pods that cannot take the files of the spec: those that stay are made anew first, those that go
+// and still serve go first, since they would not restart with the others.
 func (p *pass) findLacking() {
 	p.lackVariable = map[v1beta2.ProcessGroupID]bool{}
 	why := ""
@@ -85,7 +86,7 @@ func (p *pass) findLacking() {
 		g := &p.cluster.Status.ProcessGroups[i]
 		id, known := p.ids[g.ProcessGroupID]
 		pod := p.member(g.ProcessGroupID).pod
-		if !known || g.Marked() || pod == nil || pod.DeletionTimestamp != nil {
+		if !known || g.Marked() && len(p.processes[g.ProcessGroupID]) == 0 || pod == nil || pod.DeletionTimestamp != nil {
 			continue
 		}
 		if name := foundationdb.LacksVariable(p.cluster, id, pod); name != "" {
@@ -94,7 +95,7 @@ func (p *pass) findLacking() {
 		}
 	}
 	if len(p.lackVariable) > 0 {
-		p.held = upgradeHold{"UpgradeWaitsForPods", fmt.Sprintf("%d pods are made anew before the upgrade: %s", len(p.lackVariable), why), "pods are to be made anew: " + why, startAgain}
+		p.held = upgradeHold{"UpgradeWaitsForPods", fmt.Sprintf("%d pods are made anew or go before the upgrade: %s", len(p.lackVariable), why), "pods are to be made anew or to go: " + why, startAgain}
 	}
 }
 

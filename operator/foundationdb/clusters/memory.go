@@ -43,6 +43,9 @@ type memory struct {
 	fixed   map[string]bool // storage classes whose volumes cannot grow
 	removed time.Time       // when the last removal began
 	turn    int             // counts the lines of tools that were tried while nobody answered
+	// moved is a change of the connection string that may not be stored yet: a conflict must not lose it, since nobody may
+	// be left at the former coordinators.
+	moved struct{ from, to string }
 	// disturbed is the last act that started a recovery, and when it was done.
 	disturbed   string
 	disturbedAt time.Time
@@ -94,6 +97,17 @@ func older(a, b string) bool {
 	}
 	y, err := strconv.ParseUint(b, 10, 64)
 	return err == nil && x < y
+}
+
+// connection is the connection string of a cluster whose status has this one.
+func (m *memory) connection(stored string) string {
+	switch stored {
+	case m.moved.from:
+		return m.moved.to
+	case m.moved.to:
+		m.moved.from, m.moved.to = "", ""
+	}
+	return stored
 }
 
 // keep drops what is known of pods that are gone.

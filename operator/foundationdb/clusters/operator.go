@@ -95,7 +95,7 @@ type pass struct {
 	approved  bool        // a person has approved what this pass does
 	hash      string      // of the plan, while links are held
 	held      upgradeHold // why no incompatible upgrade begins
-	// lackVariable are the groups whose pods cannot take the files of the spec before they are made anew.
+	// lackVariable are the groups whose pods cannot take the files of the spec; see findLacking.
 	lackVariable map[v1beta2.ProcessGroupID]bool
 }
 

@@ -129,6 +129,7 @@ func (p *pass) seed() uint64 {
 func (p *pass) prepare() {
 	p.cluster = p.stored.DeepCopy()
 	p.cluster.Spec = foundationdb.Effective(p.stored.Spec)
+	p.cluster.Status.ConnectionString = p.memory.connection(p.stored.Status.ConnectionString)
 	p.desired = p.cluster.Spec.Version
 	p.limits = p.options.Limits
 	p.limits.MinimumUptime = time.Duration(p.cluster.Spec.MinimumUptimeSecondsForBounce) * time.Second

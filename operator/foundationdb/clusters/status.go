@@ -118,7 +118,7 @@ func (p *pass) observeDatabase() {
 		s.DatabaseConfiguration = foundationdb.ConfigurationIn(live.Normalized())
 	}
 	if c, err := fdb.ParseConnection(d.Cluster.ConnectionString); err == nil {
-		s.ConnectionString = c.String()
+		p.connect(c)
 	}
 	if verdict, err := fdb.JudgeCoordinators(d, foundationdb.Wish(p.cluster)); err == nil {
 		s.NeedsNewCoordinators = !verdict.Valid

@@ -127,11 +127,9 @@ func (p *pass) podsSettled() (decision, bool) {
 	terminating := time.Duration(*p.cluster.Spec.AutomationOptions.IgnoreTerminatingPodsSeconds) * time.Second
 	for i := range p.cluster.Status.ProcessGroups {
 		g := &p.cluster.Status.ProcessGroups[i]
-		if g.Marked() {
-			continue
-		}
 		pod := p.member(g.ProcessGroupID).pod
 		switch {
+		case g.Marked() && (pod == nil || pod.DeletionTimestamp != nil): // it is not expected back
 		case pod == nil:
 			if !g.Lasts(v1beta2.MissingPod, missingPodWait, p.now) {
 				return later(startAgain, "PodMissing", "the pod of %s is not there", g.ProcessGroupID), false

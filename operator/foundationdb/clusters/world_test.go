@@ -245,8 +245,12 @@ func (l *life) fail(format string, args ...any) {
 	status := c.Status.DeepCopy()
 	status.ProcessGroups, status.Plan, status.Conditions = nil, nil, nil
 	rest, _ := json.Marshal(status)
+	lines := 250
+	if os.Getenv("PAWL_LIFE") != "" { // one life, to be read from its beginning
+		lines = 1 << 20
+	}
 	l.t.Fatalf("%s\n\ngroups:\n%s\n\nplan:\n%s\n\nstatus: %s\n\nwhat has happened:\n%s", fmt.Sprintf(format, args...),
-		strings.Join(groups, "\n"), strings.Join(plan, "\n"), rest, strings.Join(tail(told(l.Cluster().Transcript()), 250), "\n"))
+		strings.Join(groups, "\n"), strings.Join(plan, "\n"), rest, strings.Join(tail(told(l.Cluster().Transcript()), lines), "\n"))
 }
 
 // told leaves out of a transcript what says little.
