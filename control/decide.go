@@ -114,7 +114,8 @@ func DecideUpdate(old *Object, want Object) (Object, Act, error) {
 // DecideDelete decides the result of deleting an object.
 //
 //   - revision 0 accepts any; others must be the current one (else WRITE_CONFLICT).
-//   - With finalizers the object gets the deletion mark, once. Without, it is removed.
+//   - With finalizers the object gets the deletion mark, once, and a new generation, as on Kubernetes: what was
+//     observed before says nothing of its end. Without, it is removed.
 func DecideDelete(now time.Time, old *Object, ref Ref, revision int64) (Object, Act, error) {
 	if err := ref.Validate(); err != nil {
 		return Object{}, Keep, err
@@ -128,6 +129,7 @@ func DecideDelete(now time.Time, old *Object, ref Ref, revision int64) (Object, 
 	next := old.Copy()
 	if !old.Deleting() {
 		next.DeletionMark = now.UTC()
+		next.Generation++
 	}
 	return decide(old, next)
 }

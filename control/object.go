@@ -51,7 +51,7 @@ type Object struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 	Spec        json.RawMessage   `json:"spec,omitempty"`   // a JSON object: the desired state
 	Status      json.RawMessage   `json:"status,omitempty"` // a JSON object or absent: the observed state; only Update writes it
-	// Generation is the version of the spec: 1 at creation, and one more with each change of the spec.
+	// Generation is the version of the spec: 1 at creation, and one more with each change of the spec and with the deletion mark.
 	Generation int64 `json:"generation,omitempty"`
 	// Revision is the version of the record, for compare-and-swap. It rises with every
 	// change, also when an object is deleted and created again under the same name.

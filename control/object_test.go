@@ -145,7 +145,8 @@ func TestDecisions(t *testing.T) {
 			}
 			if present {
 				changed := string(before.Spec) != string(now.Spec)
-				if changed != (now.Generation == before.Generation+1) || !changed && now.Generation != before.Generation {
+				renewed := changed || now.Deleting() && !before.Deleting()
+				if renewed != (now.Generation == before.Generation+1) || !renewed && now.Generation != before.Generation {
 					t.Fatalf("spec %s → %s, generation %d → %d", before.Spec, now.Spec, before.Generation, now.Generation)
 				}
 				if now.Equal(before) != (now.Revision == before.Revision) || now.Revision < before.Revision {

@@ -358,8 +358,8 @@ func finalize(t *testing.T, s control.Objects) {
 	o.Finalizers = []string{"a", "b"}
 	apply(t, s, o)
 	marked, err := s.Delete(t.Context(), ref("c1"), 0)
-	if err != nil || !marked.Deleting() || marked.Generation != 1 {
-		t.Fatalf("delete with finalizers: %s, %v; want the mark", text(marked), err)
+	if err != nil || !marked.Deleting() || marked.Generation != 2 {
+		t.Fatalf("delete with finalizers: %s, %v; want the mark, and a new generation", text(marked), err)
 	}
 	same(t, "get of what is marked", get(t, s, "c1"), marked)
 	twice, err := s.Delete(t.Context(), ref("c1"), 0)
