@@ -106,6 +106,21 @@ func SharesDatabase(spec v1beta2.FoundationDBClusterSpec) bool {
 	return centers > 1 || OneOfSeveral(spec) || spec.DataHall != "" || spec.SeedConnectionString != ""
 }
 
+// Isolated reports whether somebody has taken a pod out of the cluster to look at it.
+func Isolated(pod *corev1.Pod) bool {
+	return pod != nil && pod.Annotations[IsolateAnnotation] == "true"
+}
+
+// ContainerImage is the image of a container of a pod; empty: there is none.
+func ContainerImage(pod *corev1.Pod, container string) string {
+	for _, c := range pod.Spec.Containers {
+		if c.Name == container {
+			return c.Image
+		}
+	}
+	return ""
+}
+
 // ContainerReady reports whether a container of a running pod is ready.
 func ContainerReady(pod *corev1.Pod, container string) bool {
 	return pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil &&

@@ -109,15 +109,14 @@ func heardOnceConfigured(decide func(*pass) decision) func(*pass) decision {
 
 // When a link is looked at again.
 const (
-	silentAgain   = 10 * time.Second
-	startAgain    = 15 * time.Second
-	upgradeAgain  = 5 * time.Second
-	replaceAgain  = 5 * time.Minute
-	lockAgain     = 10 * time.Second
-	settleAgain   = 10 * time.Second
-	removalAgain  = 30 * time.Second
-	clientsAgain  = time.Minute
-	youngestFault = 5 * time.Minute // a group that is silent for less is not yet given up
+	silentAgain  = 10 * time.Second
+	startAgain   = 15 * time.Second
+	upgradeAgain = 5 * time.Second
+	replaceAgain = 5 * time.Minute
+	lockAgain    = 10 * time.Second
+	settleAgain  = 10 * time.Second
+	removalAgain = 30 * time.Second
+	clientsAgain = time.Minute
 )
 
 func later(after time.Duration, reason, format string, args ...any) decision {

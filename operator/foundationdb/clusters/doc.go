@@ -8,5 +8,5 @@
 // All judgement is pure: a link decides from the pass alone, and what it decides is an act that the
 // pass carries out, the plan prints, and a hold keeps from happening. What no link may do by itself
 // stands in one file each: taking the lock (lock.go), opening a gate (gate.go), acting for the objects of
-// other operators too (synchronisation.go), naming a victim for deletion (victim.go).
+// other operators too (synchronisation.go), naming a victim for deletion (children.go).
 package clusters

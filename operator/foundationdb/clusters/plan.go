@@ -12,6 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/conditions"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/servers"
 )
 
 const (
@@ -42,7 +44,7 @@ func (p *pass) copied() *pass {
 		s := *p.status
 		s.Cluster.Processes = slices.Clone(p.status.Cluster.Processes)
 		c.status = &s
-		c.gatherProcesses()
+		c.processes = servers.ByGroup(c.status, c.cluster.Spec.DataCenter)
 	}
 	c.processes = maps.Clone(c.processes)
 	c.index()
@@ -79,7 +81,7 @@ func entriesOf(step chain.Planned, before []v1beta2.PlanEntry, hash string, now 
 		entries = append(entries, since(e, before, now))
 	}
 	if out := step.Outcome; !step.Held && len(step.Acts) == 0 && !out.IsDone() && step.Link != "UpdateStatus" {
-		e := v1beta2.PlanEntry{Link: step.Link, Action: "wait", Reason: out.Reason(), Message: shortened(out.Message())}
+		e := v1beta2.PlanEntry{Link: step.Link, Action: "wait", Reason: out.Reason(), Message: conditions.Shortened(out.Message())}
 		if out.IsFail() {
 			e.Reason, e.Message, e.Remedy = fault.Of(out.Err()).Reason(), fault.Message(out.Err()), fault.Of(out.Err()).Remedy
 		}

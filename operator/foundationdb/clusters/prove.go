@@ -15,16 +15,16 @@ import (
 // proving is the act of finding out which drained groups are safe to delete. The status must show it, and
 // one more exclude, which waits for the data, must say so: one for all that look free, and one for each
 // where that is not enough.
-func (p *pass) proving(draining []*v1beta2.ProcessGroupStatus) act {
+func proving(draining []*v1beta2.ProcessGroupStatus) act {
 	return act{
 		Name: "prove that nothing is left on", Targets: groupIDs(draining),
-		Assume: func(p *pass) { p.concludeExclusion(idsOf(draining)) },
+		Assume: func(p *pass) { p.ours.Excluded(idsOf(draining), p.now) },
 		Do: func(ctx context.Context, p *pass) outcome.Outcome {
 			known := map[string]v1beta2.ProcessGroupID{}
 			var targets []string
 			for _, g := range draining {
-				text := p.knownBy(g)
-				if text == "" || p.mayAppear(g) {
+				text := p.exclusions().KnownBy(g)
+				if text == "" || p.servers().MayAppear(g) {
 					continue
 				}
 				known[text] = g.ProcessGroupID
@@ -51,7 +51,7 @@ func (p *pass) proving(draining []*v1beta2.ProcessGroupStatus) act {
 			}
 			var ids []v1beta2.ProcessGroupID
 			for _, text := range free {
-				appeared, err := p.appeared(ctx, p.group(known[text]))
+				appeared, err := p.appeared(ctx, p.ours[known[text]])
 				if err != nil {
 					return outcome.Fail(err)
 				}
@@ -62,24 +62,17 @@ func (p *pass) proving(draining []*v1beta2.ProcessGroupStatus) act {
 			if len(ids) == 0 {
 				return outcome.Done()
 			}
-			p.concludeExclusion(ids)
+			p.ours.Excluded(ids, p.now)
 			p.event("SafeToDelete", "%s: excluded, without roles, no coordinator, and exclude says so", some(names(ids)))
 			return outcome.Fail(p.save(ctx))
 		},
 	}
 }
 
-// mayAppear reports whether the servers of a silent group may soon report at an address that nobody knows yet: its pod
-// has just been made. Exclude would look for them at the former address, and find nothing there.
-func (p *pass) mayAppear(g *v1beta2.ProcessGroupStatus) bool {
-	pod := p.member(g.ProcessGroupID).pod
-	return pod != nil && len(p.processes[g.ProcessGroupID]) == 0 && len(foundationdb.PublicIPs(pod)) == 0 && p.age(pod) < pendingWait
-}
-
 // appeared reports whether a pod of a silent group has got an address while exclude was looking for its servers at the
 // others.
 func (p *pass) appeared(ctx context.Context, g *v1beta2.ProcessGroupStatus) (bool, error) {
-	was := p.member(g.ProcessGroupID).pod
+	was := p.member(g.ProcessGroupID).Pod
 	if was == nil || len(p.processes[g.ProcessGroupID]) > 0 {
 		return false, nil
 	}

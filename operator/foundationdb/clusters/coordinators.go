@@ -1,0 +1,206 @@
+package clusters
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/fdb"
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/coordinators"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+// changeCoordinators moves the coordinators to where they should be.
+func changeCoordinators(p *pass) decision {
+	if !p.cluster.Status.Configured {
+		return decision{}
+	}
+	wish := foundationdb.Wish(p.cluster)
+	verdict, err := fdb.JudgeCoordinators(p.status, wish)
+	if err != nil {
+		return later(startAgain, fault.Of(err).Reason(), "%s", fault.Message(err))
+	}
+	if verdict.Valid && !p.leaving {
+		return decision{}
+	}
+	why := strings.Join(verdict.Why, "; ")
+	if p.leaving {
+		why = "a coordinator is excluded"
+	}
+	if foundationdb.ConvertsTLS(p.cluster) && !verdict.AddressesValid {
+		return later(startAgain, "AddressesConvert", "not every server has an address of the new kind: %s", why)
+	}
+	if !p.leaving {
+		if v := p.open(fdb.GateCoordinators); !v.Open {
+			return closed(v, upgradeAgain)
+		}
+	}
+	chosen, err := fdb.SelectCoordinators(p.status, wish)
+	if err != nil {
+		return later(startAgain, fault.Of(err).Reason(), "%s", fault.Message(err))
+	}
+	texts := make([]string, len(chosen))
+	for i, a := range chosen {
+		texts[i] = a.String()
+	}
+	return acts(outcome.Done(), locked(act{
+		Name: "change coordinators to", Targets: texts,
+		Assume: func(p *pass) { p.cluster.Status.NeedsNewCoordinators = false },
+		Do: func(ctx context.Context, p *pass) outcome.Outcome {
+			p.disturb("change of coordinators")
+			result := p.run(ctx, fdb.Coordinators(chosen))
+			if result.Outcome == fdb.Refused {
+				return outcome.Later(startAgain, reasonOf(result), "coordinators %s: %s", some(texts), result)
+			}
+			if !p.readConnection(ctx) || result.Outcome != fdb.Ok {
+				return outcome.Later(startAgain, reasonOf(result), "coordinators %s: %s", some(texts), result)
+			}
+			p.cluster.Status.NeedsNewCoordinators = false
+			p.cluster.Status.HasIncorrectConfigMap = true
+			p.event("CoordinatorsChanged", "%s: %s", some(texts), why)
+			if out := outcome.Fail(p.save(ctx)); out.IsFail() {
+				return out
+			}
+			return outcome.Later(time.Second, "ConnectionStringChanged", "the config map gets the new connection string next")
+		},
+	}))
+}
+
+// readConnection takes over the connection string that the database has now, and reports whether it could
+// be read.
+func (p *pass) readConnection(ctx context.Context) bool {
+	at, err := p.endpoint()
+	if err != nil {
+		return false
+	}
+	answer := p.database.Run(ctx, at, fdb.ReadConnection())
+	if answer.Outcome != fdb.Ok {
+		return false
+	}
+	c, err := fdb.ConnectionOf(answer.Stdout)
+	if err != nil {
+		return false
+	}
+	p.connect(c)
+	return true
+}
+
+// connect takes over a connection string that the database has told.
+func (p *pass) connect(c fdb.Connection) {
+	if from, to := p.stored.Status.ConnectionString, c.String(); from != to {
+		p.memory.moved.from, p.memory.moved.to = from, to
+	}
+	p.cluster.Status.ConnectionString = c.String()
+}
+
+// generateInitialClusterFile makes the first connection string: the seed, or that of pods that run.
+func generateInitialClusterFile(p *pass) decision {
+	if p.cluster.Status.ConnectionString != "" {
+		return decision{}
+	}
+	text := p.cluster.Spec.SeedConnectionString
+	if text == "" {
+		variables := func(id v1beta2.ProcessGroupID) map[string]string { return p.member(id).Variables }
+		connection, wait := coordinators.First(p.servers(), variables, p.random)
+		if !wait.IsDone() {
+			return decision{Outcome: wait}
+		}
+		text = connection.String()
+	}
+	c, err := fdb.ParseConnection(text)
+	if err != nil {
+		return waits(startAgain, fault.Of(err).Reason(), "%s", fault.Message(err))
+	}
+	write := func(p *pass) { p.cluster.Status.ConnectionString = c.String() }
+	return acts(outcome.Wait(time.Second, "ClusterFileNew", "the config map gets the connection string next"), act{
+		Name: "write the first connection string", Targets: []string{c.String()}, Assume: write,
+		Do: func(_ context.Context, p *pass) outcome.Outcome {
+			write(p) // stored at the end of the pass, which is next
+			return outcome.Done()
+		},
+	})
+}
+
+// CoordinatorsMoved is the reason of a database that cannot be reached because its coordinators have other addresses.
+const CoordinatorsMoved = "CoordinatorsMoved"
+
+// orMoved is a link that first looks whether the coordinators can be reached at all. When a majority of them has
+// other addresses, the database does not come back by itself: the servers know the old ones only.
+func orMoved(decide func(*pass) decision) func(*pass) decision {
+	return func(p *pass) decision {
+		r, ok := coordinators.Moved(p.servers())
+		if !ok {
+			return decide(p)
+		}
+		command := "pawl fdb fix-coordinator-ips " + p.cluster.Name + " --namespace " + p.cluster.Namespace
+		out := outcome.Later(startAgain, CoordinatorsMoved, "the coordinators on %s have other addresses now, and no server can find them: %s", some(r.Elsewhere()), command)
+		if p.options.WriteClusterFile == nil || foundationdb.SharesDatabase(p.cluster.Spec) {
+			return acts(out)
+		}
+		return acts(outcome.Later(startAgain, CoordinatorsMoved, "the servers restart with the new addresses of the coordinators"), repairing(r))
+	}
+}
+
+// repairing is the act of giving all servers the new addresses: first the pods, so that one that is not reached is
+// tried again, then the status, from which the config map follows.
+func repairing(r foundationdb.Moved) act {
+	return act{
+		Name: "write the new addresses of the coordinators into all pods", Targets: []string{r.To.String()},
+		Do: func(ctx context.Context, p *pass) outcome.Outcome {
+			var pods []*corev1.Pod
+			for i := range p.cluster.Status.ProcessGroups {
+				if pod := p.member(p.cluster.Status.ProcessGroups[i].ProcessGroupID).Pod; pod != nil && ready(pod, foundationdb.MainContainer) {
+					pods = append(pods, pod)
+				}
+			}
+			out := each(ctx, pods, "ClusterFileNotWritten", func(pod *corev1.Pod) error { return p.options.WriteClusterFile(ctx, pod, r.To) })
+			if !out.IsDone() {
+				return out
+			}
+			p.cluster.Status.ConnectionString = r.To.String()
+			p.event(CoordinatorsMoved, "the coordinators on %s have other addresses: %s", some(r.Elsewhere()), r.To)
+			return outcome.Fail(p.save(ctx))
+		},
+	}
+}
+
+// withStaleClusterFiles is a link that also gives servers the connection string which have been away for so long that none of the
+// coordinators in their cluster file is there any more. They read the config map's file only while they have none of
+// their own (--seed-cluster-file, fdbserver/fdbserver.actor.cpp at 7.3.69), so that neither new files nor a restart
+// helps: without a write into the pod their group is replaced.
+func withStaleClusterFiles(decide func(*pass) decision) func(*pass) decision {
+	return func(p *pass) decision {
+		d := decide(p)
+		if p.options.WriteClusterFile == nil || p.silent() {
+			return d
+		}
+		if pods := coordinators.Stale(p.servers(), p.memory.clusterFileWritten); len(pods) > 0 {
+			d.Acts = append(d.Acts, writingClusterFiles(pods))
+		}
+		return d
+	}
+}
+
+// writingClusterFiles is the act of giving pods the connection string, unless they have it.
+func writingClusterFiles(pods []*corev1.Pod) act {
+	return act{
+		Name: "write the connection string into pod", Targets: objectNames(pods),
+		Do: func(ctx context.Context, p *pass) outcome.Outcome {
+			connection, err := fdb.ParseConnection(p.cluster.Status.ConnectionString)
+			if err != nil {
+				return outcome.Later(startAgain, fdb.DatabaseSilent, "%v", err)
+			}
+			p.event("ClusterFileWritten", "%s: the servers do not report, and their cluster file may name coordinators that are gone", some(objectNames(pods)))
+			return each(ctx, slices.Clone(pods), "ClusterFileNotWritten", func(pod *corev1.Pod) error {
+				p.memory.clusterFileWritten[pod.UID] = p.now
+				return p.options.WriteClusterFile(ctx, pod, connection)
+			})
+		},
+	}
+}

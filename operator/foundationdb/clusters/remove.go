@@ -1,0 +1,291 @@
+package clusters
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/fdb"
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/locks"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/removal"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+const (
+	includeAgain  = time.Minute
+	reasonRemoved = "RemovedRecently"
+)
+
+// removeProcessGroups removes marked groups: first it is proved that nothing of the database is on them,
+// then pod, claim and service go, and at the end what excluded them is included again. While no process of our
+// data center reports, nothing is begun: only what was proved before, and has lost its pod, goes to its end, as
+// the last groups of a data center do.
+func removeProcessGroups(p *pass) decision {
+	if p.status == nil {
+		return decision{}
+	}
+	var draining, going, gone []*v1beta2.ProcessGroupStatus
+	for i := range p.cluster.Status.ProcessGroups {
+		g := &p.cluster.Status.ProcessGroups[i]
+		m := p.member(g.ProcessGroupID)
+		switch {
+		case p.silent() && (g.ExclusionTimestamp == nil || m.Pod != nil):
+		case !g.Marked() || foundationdb.Isolated(m.Pod) || foundationdb.Targets(p.cluster.Spec.Buggify.BlockRemoval, g.ProcessGroupID):
+		case !g.Excluded() && classOf(g) != fdb.ClassTest && !p.exclusions().NeverInDatabase(g):
+			draining = append(draining, g)
+		case m.Pod == nil && m.Claim == nil && m.Service == nil:
+			gone = append(gone, g)
+		default:
+			going = append(going, g)
+		}
+	}
+	var left []string
+	if !p.silent() {
+		left = p.exclusions().Left(func(id v1beta2.ProcessGroupID) bool { return p.members[id] != nil })
+	}
+	if len(draining)+len(going)+len(gone)+len(left) == 0 {
+		return decision{}
+	}
+	var list []act
+	var d decision
+	if len(draining) > 0 {
+		if p.undisturbed().Open {
+			list = append(list, proving(draining))
+		}
+		d = later(startAgain, "ExclusionInProgress", "%d groups are being drained", len(draining))
+	}
+	if batch, wait := p.removalBatch(going); len(batch) > 0 {
+		list = append(list, locked(removing(batch)))
+		d = later(upgradeAgain, "GroupsGo", "%d groups are on their way out", len(going))
+	} else if !wait.Outcome.IsDone() {
+		d = wait
+	}
+	if len(gone) > 0 {
+		if v := p.open(fdb.GateInclude); v.Open || len(p.exclusions().ToInclude(gone, locks.Global(p.cluster))) == 0 {
+			list = append(list, p.including(gone))
+		} else {
+			d = closed(v, upgradeAgain)
+		}
+	}
+	if len(left) > 0 && len(gone) == 0 {
+		if v := p.open(fdb.GateInclude); v.Open {
+			list = append(list, locked(includingAgain(left)))
+		} else if d.Outcome.IsDone() {
+			d = closed(v, upgradeAgain)
+		}
+	}
+	d.Acts = list
+	return d
+}
+
+// includingAgain is the act of including what is left of removed groups.
+func includingAgain(left []string) act {
+	return act{
+		Name: "include what is not there", Targets: left,
+		Do: func(ctx context.Context, p *pass) outcome.Outcome {
+			if result := p.run(ctx, fdb.Include(left)); result.Outcome != fdb.Ok {
+				return outcome.Later(includeAgain, reasonOf(result), "include %s: %s", some(left), result)
+			}
+			p.event("Included", "%s: nothing of it is there", some(left))
+			return outcome.Done()
+		},
+	}
+}
+
+// removalBatch chooses what goes now: what is going already, or the next batch, once the last one is long
+// enough ago.
+func (p *pass) removalBatch(going []*v1beta2.ProcessGroupStatus) ([]*v1beta2.ProcessGroupStatus, decision) {
+	if len(going) == 0 {
+		return nil, decision{}
+	}
+	var batch []*v1beta2.ProcessGroupStatus
+	var waiting []foundationdb.RemovalGroup
+	var last time.Time
+	for _, g := range going {
+		begun, at := removalBegun(p.member(g.ProcessGroupID))
+		if begun {
+			batch = append(batch, g)
+			if at.After(last) {
+				last = at
+			}
+			continue
+		}
+		waiting = append(waiting, foundationdb.RemovalGroup{ID: string(g.ProcessGroupID), Zone: g.FaultDomain})
+	}
+	if len(waiting) == 0 {
+		return batch, decision{}
+	}
+	wait := time.Duration(*p.cluster.Spec.AutomationOptions.WaitBetweenRemovalsSeconds) * time.Second
+	if left := foundationdb.RemovalWait(maxTime(last, p.memory.removed), p.now, wait); left > 0 {
+		d := later(left, reasonRemoved, "the last removal began less than %s ago", wait)
+		d.Opens = left
+		return batch, d
+	}
+	if v := p.tolerant(); !v.Open {
+		return batch, closed(v, removalAgain)
+	}
+	_, ids, err := foundationdb.RemovalBatch(waiting, p.cluster.Spec.AutomationOptions.RemovalMode)
+	if err != nil {
+		return batch, later(0, fault.Of(err).Reason(), "%s", fault.Message(err))
+	}
+	for _, id := range ids {
+		batch = append(batch, p.ours[v1beta2.ProcessGroupID(id)])
+	}
+	return batch, decision{}
+}
+
+// removalBegun reports whether a resource of a group goes or is gone already, and since when.
+func removalBegun(m *member) (bool, time.Time) {
+	if m.Pod != nil {
+		if at := m.Pod.DeletionTimestamp; at != nil {
+			return true, at.Time
+		}
+		return false, time.Time{}
+	}
+	if m.Claim != nil && m.Claim.DeletionTimestamp != nil {
+		return true, m.Claim.DeletionTimestamp.Time
+	}
+	return true, time.Time{} // the pod is gone
+}
+
+// removing is the act of deleting what Kubernetes has of groups: the pod, then the claim, then the
+// service, each when the one before it is gone.
+func removing(batch []*v1beta2.ProcessGroupStatus) act {
+	ids := idsOf(batch)
+	return act{
+		Name: "delete the resources of", Targets: names(ids),
+		Assume: func(p *pass) {
+			for _, id := range ids {
+				p.members[id] = &member{}
+			}
+		},
+		Do: func(ctx context.Context, p *pass) outcome.Outcome {
+			for _, id := range ids {
+				if g := p.ours[id]; !g.Excluded() { // nothing of the database was ever on it: its pod does not come back
+					g.ExclusionSkipped = true
+				}
+			}
+			if out := outcome.Fail(p.save(ctx)); out.IsFail() {
+				return out
+			}
+			return each(ctx, ids, "NotDeleted", func(id v1beta2.ProcessGroupID) error { return p.removeNext(ctx, id) })
+		},
+	}
+}
+
+// removeNext deletes the next resource of a group.
+func (p *pass) removeNext(ctx context.Context, id v1beta2.ProcessGroupID) error {
+	m, g := p.member(id), p.ours[id]
+	evidence := "the group is excluded, has no role, and is no coordinator"
+	if g.ExclusionSkipped {
+		evidence = "the group was never in the database"
+		if slices.Contains(p.cluster.Spec.ProcessGroupsToRemoveWithoutExclusion, id) {
+			evidence = "spec.processGroupsToRemoveWithoutExclusion names the group"
+		}
+	}
+	switch {
+	case m.Pod != nil:
+		if m.Pod.DeletionTimestamp != nil {
+			return nil
+		}
+		p.memory.removed = p.now
+		return p.delete(ctx, m.Pod, "Pod", evidence)
+	case m.Claim != nil:
+		if m.Claim.DeletionTimestamp != nil {
+			return nil
+		}
+		return p.delete(ctx, m.Claim, "Claim", evidence+"; its pod is gone")
+	case m.Service != nil && m.Service.DeletionTimestamp == nil:
+		return p.delete(ctx, m.Service, "Service", evidence+"; its pod is gone")
+	}
+	return nil
+}
+
+// including is the act of including again what is gone, and of forgetting it.
+func (p *pass) including(gone []*v1beta2.ProcessGroupStatus) act {
+	ids := idsOf(gone)
+	targets := p.exclusions().ToInclude(gone, locks.Global(p.cluster))
+	forget := func(p *pass) {
+		p.cluster.Status.ProcessGroups = slices.DeleteFunc(p.cluster.Status.ProcessGroups, func(g v1beta2.ProcessGroupStatus) bool {
+			return slices.Contains(ids, g.ProcessGroupID)
+		})
+		p.index()
+		p.count()
+	}
+	a := act{
+		Name: "include and forget", Targets: names(ids), Assume: forget,
+		Do: func(ctx context.Context, p *pass) outcome.Outcome {
+			if len(targets) > 0 {
+				if result := p.run(ctx, fdb.Include(targets)); result.Outcome != fdb.Ok {
+					return outcome.Later(includeAgain, reasonOf(result), "include %s: %s", some(targets), result)
+				}
+			}
+			p.event("GroupsRemoved", "%s", some(names(ids)))
+			forget(p)
+			return outcome.Fail(p.save(ctx))
+		},
+	}
+	switch {
+	case len(targets) == 0: // others may have included them
+		return a
+	case locks.Global(p.cluster):
+		return p.together(fdb.Inclusion, a.Name, names(ids), func(ctx context.Context, p *pass, groups []string, addresses map[string][]string) outcome.Outcome {
+			for _, target := range p.exclusions().Of(groups, addresses) {
+				if !slices.Contains(targets, target) {
+					targets = append(targets, target)
+				}
+			}
+			return a.Do(ctx, p)
+		})
+	}
+	return locked(a)
+}
+
+func idsOf(groups []*v1beta2.ProcessGroupStatus) []v1beta2.ProcessGroupID {
+	ids := make([]v1beta2.ProcessGroupID, len(groups))
+	for i, g := range groups {
+		ids[i] = g.ProcessGroupID
+	}
+	return ids
+}
+
+func groupIDs(groups []*v1beta2.ProcessGroupStatus) []string { return names(idsOf(groups)) }
+
+// without are the texts that are not in a list.
+func without(all, some []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(text string) bool { return slices.Contains(some, text) })
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// chooseRemovals marks what a class has too much of. Groups that do not serve go first, then those
+// without which the rest is spread best; one that is silent since a moment ago stays.
+func chooseRemovals(p *pass) decision {
+	if p.silent() {
+		return decision{}
+	}
+	byClass := map[fdb.Class][]*v1beta2.ProcessGroupStatus{}
+	for i := range p.cluster.Status.ProcessGroups {
+		if g := &p.cluster.Status.ProcessGroups[i]; !g.Marked() {
+			byClass[classOf(g)] = append(byClass[classOf(g)], g)
+		}
+	}
+	wanted := foundationdb.Groups(p.cluster.Spec)
+	var chosen []v1beta2.ProcessGroupID
+	for _, class := range slices.Sorted(maps.Keys(byClass)) {
+		chosen = append(chosen, removal.Surplus(byClass[class], max(0, wanted[class]), p.now)...)
+	}
+	if len(chosen) == 0 {
+		return decision{}
+	}
+	return acts(outcome.Done(), marking("remove group", chosen, nil))
+}
