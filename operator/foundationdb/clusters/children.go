@@ -18,14 +18,13 @@ func (p *pass) delete(ctx context.Context, child port.Object, kind, evidence str
 		return err
 	}
 	p.memory.writes.Deleted(child.GetUID(), p.now)
-	at := p.now
-	t := metaTime(at)
+	t := metaTime(p.now)
 	child.SetDeletionTimestamp(&t)
 	p.objects.Tell(p.stored, port.Event{Reason: "Deleted" + kind, Message: child.GetName() + ": " + evidence})
 	return nil
 }
 
-// create makes a child of the cluster. One that is there already is no error: the list was late.
+// create makes a child of the cluster.
 func (p *pass) create(ctx context.Context, child port.Object) error {
 	if err := p.objects.Create(ctx, child); err != nil {
 		return err

@@ -155,7 +155,7 @@ func repairing(r foundationdb.Moved) act {
 		Do: func(ctx context.Context, p *pass) outcome.Outcome {
 			var pods []*corev1.Pod
 			for i := range p.cluster.Status.ProcessGroups {
-				if pod := p.member(p.cluster.Status.ProcessGroups[i].ProcessGroupID).Pod; pod != nil && ready(pod, foundationdb.MainContainer) {
+				if pod := p.member(p.cluster.Status.ProcessGroups[i].ProcessGroupID).Pod; pod != nil && foundationdb.ContainerReady(pod, foundationdb.MainContainer) {
 					pods = append(pods, pod)
 				}
 			}

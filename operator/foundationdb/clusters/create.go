@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/groups"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/removal"
+	"github.com/pawl-dev/pawl/operator/foundationdb/port"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
@@ -102,30 +103,7 @@ func addPVCs(p *pass) decision {
 	if len(missing) == 0 {
 		return decision{}
 	}
-	return acts(outcome.Done(), act{
-		Name: "create claim", Targets: objectNames(missing),
-		Assume: func(p *pass) {
-			for _, claim := range missing {
-				if id, ok := p.ownerOf(claim); ok {
-					p.member(id).Claim = claim
-				}
-			}
-		},
-		Do: func(ctx context.Context, p *pass) outcome.Outcome {
-			return each(ctx, missing, "ClaimNotCreated", func(claim *corev1.PersistentVolumeClaim) error {
-				err := p.create(ctx, claim)
-				if err == nil {
-					if id, ok := p.ownerOf(claim); ok {
-						p.member(id).Claim = claim
-					}
-				}
-				if errors.Is(err, control.Exists) {
-					return nil
-				}
-				return err
-			})
-		},
-	})
+	return acts(outcome.Done(), creating("create claim", "ClaimNotCreated", missing, func(m *member, claim *corev1.PersistentVolumeClaim) { m.Claim = claim }))
 }
 
 // addPods makes the pods that are missing, also those of groups that are being drained: only a group
@@ -161,29 +139,34 @@ func addPods(p *pass) decision {
 	if len(missing) == 0 {
 		return decision{Outcome: out}
 	}
-	add := func(p *pass, pod *corev1.Pod) {
-		if id, ok := p.ownerOf(pod); ok {
-			p.member(id).Pod = pod
+	return acts(out, creating("create pod", "PodNotCreated", missing, func(m *member, pod *corev1.Pod) { m.Pod = pod }))
+}
+
+// creating is the act of making children of groups. add notes one.
+func creating[T port.Object](name, reason string, missing []T, add func(*member, T)) act {
+	note := func(p *pass, child T) {
+		if id, ok := p.ownerOf(child); ok {
+			add(p.member(id), child)
 		}
 	}
-	return acts(out, act{
-		Name: "create pod", Targets: objectNames(missing),
+	return act{
+		Name: name, Targets: objectNames(missing),
 		Assume: func(p *pass) {
-			for _, pod := range missing {
-				add(p, pod)
+			for _, child := range missing {
+				note(p, child)
 			}
 		},
 		Do: func(ctx context.Context, p *pass) outcome.Outcome {
-			return each(ctx, missing, "PodNotCreated", func(pod *corev1.Pod) error {
-				err := p.create(ctx, pod)
+			return each(ctx, missing, reason, func(child T) error {
+				err := p.create(ctx, child)
 				if err == nil {
-					add(p, pod)
+					note(p, child)
 				}
-				if errors.Is(err, control.Exists) {
+				if errors.Is(err, control.Exists) { // the list was late
 					return nil
 				}
 				return err
 			})
 		},
-	})
+	}
 }

@@ -27,21 +27,17 @@ func deletePodsForBuggification(p *pass) decision {
 			victims = append(victims, pod)
 		}
 	}
-	return deletes(p, "delete pod", victims, "spec.buggify asks for another pod",
+	return deletes("delete pod", victims, "spec.buggify asks for another pod",
 		outcome.Wait(upgradeAgain, "PodsChangeForBuggification", "%d pods are made anew", len(victims)))
 }
 
 // deletes decides to delete pods, one after the other.
-func deletes(_ *pass, name string, victims []*corev1.Pod, evidence string, out outcome.Outcome) decision {
+func deletes(name string, victims []*corev1.Pod, evidence string, out outcome.Outcome) decision {
 	if len(victims) == 0 {
 		return decision{}
 	}
-	targets := make([]string, len(victims))
-	for i, pod := range victims {
-		targets[i] = pod.Name
-	}
 	return acts(out, act{
-		Name: name, Targets: targets,
+		Name: name, Targets: objectNames(victims),
 		Do: func(ctx context.Context, p *pass) outcome.Outcome {
 			return each(ctx, victims, "PodNotDeleted", func(pod *corev1.Pod) error { return p.delete(ctx, pod, "Pod", evidence) })
 		},
@@ -66,7 +62,7 @@ func deleteTerminalPods(p *pass) decision {
 		}
 		victims = append(victims, pod)
 	}
-	d := deletes(p, "delete ended pod", victims, "it has ended and does not run again", outcome.Done())
+	d := deletes("delete ended pod", victims, "it has ended and does not run again", outcome.Done())
 	if len(victims) == 0 && soonest > 0 {
 		return later(soonest, "PodsEnded", "pods that have ended are deleted after %s", least)
 	}
@@ -109,6 +105,6 @@ func removeIncompatibleProcesses(p *pass) decision {
 			}
 		}
 	}
-	return deletes(p, "delete pod of another protocol", victims, "its servers cannot talk to the database, and none of them reports",
+	return deletes("delete pod of another protocol", victims, "its servers cannot talk to the database, and none of them reports",
 		outcome.Later(startAgain, "IncompatibleProcesses", "%d pods have servers of another protocol", len(victims)))
 }

@@ -195,8 +195,3 @@ func (p *pass) tellUnreachable() {
 		}
 	}
 }
-
-// ready reports whether a container of a running pod is ready.
-func ready(pod *corev1.Pod, container string) bool {
-	return foundationdb.ContainerReady(pod, container)
-}
