@@ -2,10 +2,12 @@ package clusters
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/foundationdb/port"
 	"github.com/pawl-dev/pawl/outcome"
@@ -40,6 +42,35 @@ func (p *pass) patch(ctx context.Context, child port.Object, patch []byte) error
 	}
 	p.memory.writes.Wrote(child.DeepCopyObject().(port.Object), false, p.now) //nolint:forcetypeassert // the copy of an Object is one
 	return nil
+}
+
+// creating is the act of making children of groups. add notes one.
+func creating[T port.Object](name, reason string, missing []T, add func(*member, T)) act {
+	note := func(p *pass, child T) {
+		if id, ok := p.ownerOf(child); ok {
+			add(p.member(id), child)
+		}
+	}
+	return act{
+		Name: name, Targets: objectNames(missing),
+		Assume: func(p *pass) {
+			for _, child := range missing {
+				note(p, child)
+			}
+		},
+		Do: func(ctx context.Context, p *pass) outcome.Outcome {
+			return each(ctx, missing, reason, func(child T) error {
+				err := p.create(ctx, child)
+				if err == nil {
+					note(p, child)
+				}
+				if errors.Is(err, control.Exists) { // the list was late
+					return nil
+				}
+				return err
+			})
+		},
+	}
 }
 
 // each does something for each of several objects. What fails for one holds back that one only: the

@@ -2,11 +2,11 @@
 //
 //	gather   Kubernetes' lists once, the database's status once         facts.go
 //	observe  what the facts say of the cluster and of each group        status.go
-//	chain    26 links in order, each a judgement and its acts           chain.go
+//	chain    26 links in order, each a judgement and its acts           chain.go, one file a link
 //	save     the status, once, if anything in it has changed            reconcile.go
 //
 // All judgement is pure: a link decides from the pass alone, and what it decides is an act that the
-// pass carries out, the plan prints, and a hold keeps from happening. A file has a link, or the few that share a noun.
+// pass carries out, the plan prints, and a hold keeps from happening.
 // What they judge by is below internal:
 //
 //	probe         what database and sidecars say

@@ -3,6 +3,7 @@ package clusters
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/lock"
@@ -123,6 +125,28 @@ func (p *pass) index() {
 func (p *pass) endpoint() (port.Endpoint, error) { return port.EndpointOf(p.cluster) }
 
 func classOf(g *v1beta2.ProcessGroupStatus) fdb.Class { return fdb.Class(g.ProcessClass) }
+
+// run runs a tool against the database of the cluster.
+func (p *pass) run(ctx context.Context, call fdb.Call) fdb.Result {
+	at, err := p.endpoint()
+	if err != nil {
+		return fdb.Result{Outcome: fdb.Refused, Reason: fdb.DatabaseUnreachable, Text: fault.Message(err)}
+	}
+	return p.database.Run(ctx, at, call).Result
+}
+
+// reasonOf is the reason of a result as a condition shows it.
+func reasonOf(r fdb.Result) string {
+	if r.Reason == "" {
+		return "ToolFailed"
+	}
+	return string(r.Reason)
+}
+
+// event tells people what was done to the cluster.
+func (p *pass) event(reason, format string, args ...any) {
+	p.objects.Tell(p.stored, port.Event{Reason: reason, Message: fmt.Sprintf(format, args...)})
+}
 
 // memory is what an operator knows of a cluster from former passes. Nothing in it is needed: after a
 // restart the world says all of it again.

@@ -7,13 +7,21 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pawl-dev/pawl/chain"
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/kube/condition"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/adoption"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/conditions"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/groups"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/probe"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/stored"
+	"github.com/pawl-dev/pawl/operator/foundationdb/port"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
@@ -154,4 +162,120 @@ func concludeStatus(p *pass) decision {
 		return decision{}
 	}
 	return later(settleAgain, "NotReconciled", "%s", p.findings().Needs())
+}
+
+// The conditions of a cluster beside Ready and Progressing.
+const (
+	TypeReconciled      = conditions.Reconciled
+	TypeAvailable       = conditions.Available
+	TypeFullReplication = conditions.FullReplication
+	TypeUpgradeBlocked  = conditions.UpgradeBlocked
+	TypeDegraded        = conditions.Degraded
+	TypeFieldsIgnored   = conditions.FieldsIgnored
+	TypePaused          = conditions.Paused
+	TypeResizing        = conditions.Resizing // its volumes grow
+)
+
+// conclude writes what the pass has come to: conditions, counts and plan.
+func (p *pass) conclude(r chain.Report) {
+	p.count()
+	s := &p.cluster.Status
+	s.ObservedGeneration = p.cluster.Generation
+	out := r.Outcome()
+	if len(p.problems) > 0 && !out.IsFail() {
+		out = outcome.Later(0, foundationdb.SpecInvalid.Reason(), "%s", p.findings().Refusal())
+	}
+	f := p.findings()
+	if f.Judged {
+		_, f.Growing = p.growths()
+	}
+	for _, c := range f.All(out) {
+		p.set(c)
+	}
+	if c := p.owner.Condition(p.hash); c != nil {
+		p.set(*c)
+	}
+	if c := statusPruned(&p.memory.pruned, p.stored.Status.Conditions); c != nil {
+		p.set(*c)
+	}
+	s.Plan = p.plan()
+}
+
+// findings are what the pass has found out so far.
+func (p *pass) findings() conditions.Findings {
+	return conditions.Findings{
+		Stored: p.stored, Cluster: p.cluster, Database: p.status, Silence: p.silence, SilenceReason: p.silenceReason,
+		Problems: p.problems, Ignored: p.ignored, Held: p.held, Reconciled: p.reconciled(), Judged: p.pods != nil && p.cluster.Spec.Version != "",
+	}
+}
+
+func (p *pass) set(c metav1.Condition) { conditions.Set(p.cluster, c, p.now) }
+
+// pause says that the spec tells the operator to leave the cluster alone.
+func (p *pass) pause() {
+	p.set(condition.New(TypePaused, metav1.ConditionTrue, "Skipped", "spec.skip is set: nothing is done"))
+	for _, t := range []string{condition.TypeReady, TypeReconciled, condition.TypeProgressing, TypeAvailable} {
+		p.set(condition.New(t, metav1.ConditionUnknown, "Skipped", "spec.skip is set: nothing is observed"))
+	}
+}
+
+// TwoOperators says that somebody else writes the status of a cluster.
+var TwoOperators = fault.Declare(fault.Kind{
+	Code: "FDB_TWO_OPERATORS", Class: fault.Blocked,
+	Title:  "another program writes the status of the cluster too",
+	Remedy: "Stop the other operator, look at the cluster, and then set the annotation pawl.dev/adopted to another value.",
+	Guide:  "foundationdb.md#coming-from-the-other-operator",
+})
+
+// StatusPruned says that the API server drops fields of the status.
+var StatusPruned = fault.Declare(fault.Kind{
+	Code: "FDB_STATUS_PRUNED", Class: fault.Blocked,
+	Title:  "the CRD of the cluster drops fields of its status",
+	Remedy: "Install the CRDs of this operator (foundationdb.crds of the chart); until then pawl fdb plan and the Events tell what the status cannot.",
+	Guide:  "foundationdb.md#coming-from-the-other-operator",
+})
+
+// TypeStatusPruned is the condition of a cluster whose CRD, that of another operator, drops fields of the status. It is
+// there once that has been seen, and only if that CRD keeps conditions.
+const TypeStatusPruned = "StatusPruned"
+
+// statusPruned is the condition of a cluster with conditions as before; nil: nothing was ever dropped.
+func statusPruned(pruned *stored.Pruned, before []metav1.Condition) *metav1.Condition {
+	var c metav1.Condition
+	switch {
+	case len(pruned.Fields) > 0:
+		c = condition.FromFault(TypeStatusPruned, StatusPruned, "%s", prunedMessage(pruned))
+		c.Status = metav1.ConditionTrue
+	case pruned.Observed && meta.FindStatusCondition(before, TypeStatusPruned) != nil:
+		c = condition.New(TypeStatusPruned, metav1.ConditionFalse, "AllKept", "the CRD that is installed keeps all fields of the status")
+	default:
+		return nil
+	}
+	return &c
+}
+
+// prunedMessage says which fields of the status are dropped.
+func prunedMessage(pruned *stored.Pruned) string {
+	return "the CRD that is installed does not keep " + pruned.String()
+}
+
+// blockedByPeer says that nothing is done any more, once.
+func (p *pass) blockedByPeer() {
+	for _, t := range []string{TypeReconciled, condition.TypeProgressing} {
+		c := condition.FromFault(t, TwoOperators, "the status has changed between two writes of this operator")
+		c.Status = metav1.ConditionFalse
+		p.set(c)
+	}
+	p.objects.Tell(p.stored, port.Event{Reason: TwoOperators.Reason(), Message: TwoOperators.Remedy, Warning: true})
+}
+
+// some lists names, at most 20 of them.
+func some[T ~string](names []T) string { return conditions.Some(names) }
+
+func names(ids []v1beta2.ProcessGroupID) []string {
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = string(id)
+	}
+	return texts
 }

@@ -2,7 +2,6 @@ package clusters
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/fdb"
-	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/coordinators"
 	"github.com/pawl-dev/pawl/outcome"
@@ -99,34 +97,6 @@ func (p *pass) connect(c fdb.Connection) {
 	p.cluster.Status.ConnectionString = c.String()
 }
 
-// generateInitialClusterFile makes the first connection string: the seed, or that of pods that run.
-func generateInitialClusterFile(p *pass) decision {
-	if p.cluster.Status.ConnectionString != "" {
-		return decision{}
-	}
-	text := p.cluster.Spec.SeedConnectionString
-	if text == "" {
-		variables := func(id v1beta2.ProcessGroupID) map[string]string { return p.member(id).Variables }
-		connection, wait := coordinators.First(p.servers(), variables, p.random)
-		if !wait.IsDone() {
-			return decision{Outcome: wait}
-		}
-		text = connection.String()
-	}
-	c, err := fdb.ParseConnection(text)
-	if err != nil {
-		return waits(startAgain, fault.Of(err).Reason(), "%s", fault.Message(err))
-	}
-	write := func(p *pass) { p.cluster.Status.ConnectionString = c.String() }
-	return acts(outcome.Wait(time.Second, "ClusterFileNew", "the config map gets the connection string next"), act{
-		Name: "write the first connection string", Targets: []string{c.String()}, Assume: write,
-		Do: func(_ context.Context, p *pass) outcome.Outcome {
-			write(p) // stored at the end of the pass, which is next
-			return outcome.Done()
-		},
-	})
-}
-
 // CoordinatorsMoved is the reason of a database that cannot be reached because its coordinators have other addresses.
 const CoordinatorsMoved = "CoordinatorsMoved"
 
@@ -166,41 +136,6 @@ func repairing(r foundationdb.Moved) act {
 			p.cluster.Status.ConnectionString = r.To.String()
 			p.event(CoordinatorsMoved, "the coordinators on %s have other addresses: %s", some(r.Elsewhere()), r.To)
 			return outcome.Fail(p.save(ctx))
-		},
-	}
-}
-
-// withStaleClusterFiles is a link that also gives servers the connection string which have been away for so long that none of the
-// coordinators in their cluster file is there any more. They read the config map's file only while they have none of
-// their own (--seed-cluster-file, fdbserver/fdbserver.actor.cpp at 7.3.69), so that neither new files nor a restart
-// helps: without a write into the pod their group is replaced.
-func withStaleClusterFiles(decide func(*pass) decision) func(*pass) decision {
-	return func(p *pass) decision {
-		d := decide(p)
-		if p.options.WriteClusterFile == nil || p.silent() {
-			return d
-		}
-		if pods := coordinators.Stale(p.servers(), p.memory.clusterFileWritten); len(pods) > 0 {
-			d.Acts = append(d.Acts, writingClusterFiles(pods))
-		}
-		return d
-	}
-}
-
-// writingClusterFiles is the act of giving pods the connection string, unless they have it.
-func writingClusterFiles(pods []*corev1.Pod) act {
-	return act{
-		Name: "write the connection string into pod", Targets: objectNames(pods),
-		Do: func(ctx context.Context, p *pass) outcome.Outcome {
-			connection, err := fdb.ParseConnection(p.cluster.Status.ConnectionString)
-			if err != nil {
-				return outcome.Later(startAgain, fdb.DatabaseSilent, "%v", err)
-			}
-			p.event("ClusterFileWritten", "%s: the servers do not report, and their cluster file may name coordinators that are gone", some(objectNames(pods)))
-			return each(ctx, slices.Clone(pods), "ClusterFileNotWritten", func(pod *corev1.Pod) error {
-				p.memory.clusterFileWritten[pod.UID] = p.now
-				return p.options.WriteClusterFile(ctx, pod, connection)
-			})
 		},
 	}
 }

@@ -3,13 +3,14 @@ package clusters
 import (
 	"context"
 	"encoding/json"
-	"errors"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/coordinators"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/groups"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/podfiles"
 	"github.com/pawl-dev/pawl/outcome"
@@ -98,71 +99,37 @@ func (p *pass) refresh(ctx context.Context, o podfiles.Outdated) (done bool, err
 	return done, p.patch(ctx, o.Pod, patch)
 }
 
-// updateConfigMap writes the files that pods read. Labels and annotations that others have added stay.
-func updateConfigMap(p *pass) decision {
-	if p.wanted == nil || covers(p.configMap, p.wanted) {
-		return decision{}
+// withStaleClusterFiles is a link that also gives servers the connection string which have been away for so long that none of the
+// coordinators in their cluster file is there any more. They read the config map's file only while they have none of
+// their own (--seed-cluster-file, fdbserver/fdbserver.actor.cpp at 7.3.69), so that neither new files nor a restart
+// helps: without a write into the pod their group is replaced.
+func withStaleClusterFiles(decide func(*pass) decision) func(*pass) decision {
+	return func(p *pass) decision {
+		d := decide(p)
+		if p.options.WriteClusterFile == nil || p.silent() {
+			return d
+		}
+		if pods := coordinators.Stale(p.servers(), p.memory.clusterFileWritten); len(pods) > 0 {
+			d.Acts = append(d.Acts, writingClusterFiles(pods))
+		}
+		return d
 	}
-	assume := func(p *pass) {
-		p.configMap = p.wanted
-		p.cluster.Status.HasIncorrectConfigMap = false
-	}
-	name := "create config map"
-	if p.configMap != nil {
-		name = "change config map"
-	}
-	return acts(outcome.Done(), act{
-		Name: name, Targets: []string{p.wanted.Name}, Assume: assume,
+}
+
+// writingClusterFiles is the act of giving pods the connection string, unless they have it.
+func writingClusterFiles(pods []*corev1.Pod) act {
+	return act{
+		Name: "write the connection string into pod", Targets: objectNames(pods),
 		Do: func(ctx context.Context, p *pass) outcome.Outcome {
-			written := p.wanted.DeepCopy()
-			var err error
-			if p.configMap == nil {
-				err = p.objects.Create(ctx, written)
-			} else {
-				var patch []byte
-				if patch, err = configMapPatch(p.configMap, p.wanted); err == nil {
-					err = p.objects.Patch(ctx, written, patch)
-				}
-			}
-			if errors.Is(err, control.Exists) || errors.Is(err, control.NotFound) {
-				return outcome.Later(settleAgain, "ConfigMapChanges", "%v", err)
-			}
+			connection, err := fdb.ParseConnection(p.cluster.Status.ConnectionString)
 			if err != nil {
-				return outcome.Fail(err)
+				return outcome.Later(startAgain, fdb.DatabaseSilent, "%v", err)
 			}
-			assume(p)
-			return outcome.Done()
+			p.event("ClusterFileWritten", "%s: the servers do not report, and their cluster file may name coordinators that are gone", some(objectNames(pods)))
+			return each(ctx, slices.Clone(pods), "ClusterFileNotWritten", func(pod *corev1.Pod) error {
+				p.memory.clusterFileWritten[pod.UID] = p.now
+				return p.options.WriteClusterFile(ctx, pod, connection)
+			})
 		},
-	})
-}
-
-// configMapPatch is the merge patch that makes a stored config map what is wanted: files that are not
-// wanted any more go, labels and annotations do not.
-func configMapPatch(stored, wanted *corev1.ConfigMap) ([]byte, error) {
-	data := map[string]any{}
-	for key := range stored.Data {
-		if _, ok := wanted.Data[key]; !ok {
-			data[key] = nil
-		}
 	}
-	for key, text := range wanted.Data {
-		if stored.Data[key] != text {
-			data[key] = text
-		}
-	}
-	labels, annotations := foundationdb.Lacking(stored, wanted.Labels, wanted.Annotations)
-	return json.Marshal(map[string]any{"data": data, "metadata": metadataPatch(labels, annotations)})
-}
-
-// metadataPatch is the part of a merge patch that adds labels and annotations. An empty map is left out: a
-// null would remove them all.
-func metadataPatch(labels, annotations map[string]string) map[string]any {
-	patch := map[string]any{}
-	if len(labels) > 0 {
-		patch["labels"] = labels
-	}
-	if len(annotations) > 0 {
-		patch["annotations"] = annotations
-	}
-	return patch
 }

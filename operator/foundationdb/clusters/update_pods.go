@@ -2,7 +2,6 @@ package clusters
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,7 +10,6 @@ import (
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
-	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/groups"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/upgrades"
 	"github.com/pawl-dev/pawl/outcome"
 )
@@ -104,40 +102,6 @@ func updating(zone string, ids []string) act {
 			}
 			return each(ctx, pods, "PodNotDeleted", func(pod *corev1.Pod) error {
 				return p.delete(ctx, pod, "Pod", "it is to be made anew; full fault tolerance, zone "+zone)
-			})
-		},
-	})
-}
-
-// updateLabels adds the labels and annotations that children lack. Others stay, so that what people and
-// other programs have added is never taken away.
-func updateLabels(p *pass) decision {
-	var lacking []groups.Labelling
-	for i := range p.cluster.Status.ProcessGroups {
-		if g := &p.cluster.Status.ProcessGroups[i]; g.Has(v1beta2.IncorrectPodMetadata) {
-			lacking = append(lacking, groups.Lacking(p.cluster, g, p.member(g.ProcessGroupID))...)
-		}
-	}
-	if len(lacking) == 0 {
-		return decision{}
-	}
-	targets := make([]string, len(lacking))
-	for i, l := range lacking {
-		targets[i] = l.Child.GetName()
-	}
-	return acts(outcome.Done(), act{
-		Name: "add labels and annotations to", Targets: targets,
-		Do: func(ctx context.Context, p *pass) outcome.Outcome {
-			return each(ctx, lacking, "LabelsNotWritten", func(l groups.Labelling) error {
-				patch, err := json.Marshal(map[string]any{"metadata": metadataPatch(l.Labels, l.Annotations)})
-				if err != nil {
-					return err
-				}
-				if err := p.patch(ctx, l.Child, patch); err != nil {
-					return err
-				}
-				p.ours.Drop(l.Group, v1beta2.IncorrectPodMetadata, p.now)
-				return nil
 			})
 		},
 	})

@@ -1,0 +1,78 @@
+package clusters
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/pawl-dev/pawl/fdb"
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/groups"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/removal"
+	"github.com/pawl-dev/pawl/outcome"
+)
+
+const largestNumber = 99999 // of a group
+
+// addProcessGroups adds the groups that are missing. They are saved before anything of them is made, so
+// that what is made is never without a group.
+func addProcessGroups(p *pass) decision {
+	have := map[fdb.Class]int{}
+	for i := range p.cluster.Status.ProcessGroups {
+		if g := &p.cluster.Status.ProcessGroups[i]; !g.Marked() {
+			have[classOf(g)]++
+		}
+	}
+	wanted := foundationdb.Groups(p.cluster.Spec)
+	taken := takenIDs(p)
+	var added []v1beta2.ProcessGroupStatus
+	for _, class := range slices.Sorted(maps.Keys(wanted)) {
+		for range max(0, wanted[class]-have[class]) {
+			id := newID(p.cluster.Spec.ProcessGroupIDPrefix, class, p.random, taken)
+			g := v1beta2.ProcessGroupStatus{ProcessGroupID: id, ProcessClass: v1beta2.ProcessClass(class)}
+			groups.SetConditions(&g, foundationdb.FirstConditions(class), p.now)
+			added = append(added, g)
+		}
+	}
+	if len(added) == 0 {
+		return decision{}
+	}
+	ids := make([]string, len(added))
+	for i, g := range added {
+		ids[i] = string(g.ProcessGroupID)
+	}
+	return acts(outcome.Done(), saving("add group", ids, func(p *pass) {
+		p.cluster.Status.ProcessGroups = append(p.cluster.Status.ProcessGroups, added...)
+		p.order()
+		p.count()
+	}))
+}
+
+// takenIDs are those of groups, of what is left of groups, and those that the database excludes.
+func takenIDs(p *pass) map[v1beta2.ProcessGroupID]bool {
+	taken := map[v1beta2.ProcessGroupID]bool{}
+	for id := range p.ours {
+		taken[id] = true
+	}
+	for id := range p.members {
+		taken[id] = true
+	}
+	for _, e := range p.exclusions().All() {
+		if id, ok := removal.GroupOf(e); ok {
+			taken[id] = true
+		}
+	}
+	return taken
+}
+
+// newID draws the id of a new group.
+func newID(prefix string, class fdb.Class, random *rand.Rand, taken map[v1beta2.ProcessGroupID]bool) v1beta2.ProcessGroupID {
+	for {
+		id := v1beta2.ProcessGroupID(fdb.GroupID{Prefix: prefix, Class: class, Number: 1 + random.IntN(largestNumber)}.String())
+		if !taken[id] {
+			taken[id] = true
+			return id
+		}
+	}
+}
