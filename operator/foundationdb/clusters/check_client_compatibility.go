@@ -13,7 +13,7 @@ func checkClientCompatibility(p *pass) decision {
 
 // holdUpgrade keeps the running version for this pass while an upgrade is held back.
 func (p *pass) holdUpgrade() {
-	hold, held := upgrades.Judge(p.servers(), p.desired, p.database.Versions())
+	hold, held := upgrades.Judge(p.servers(), p.desired, p.database.Versions)
 	if hold.Reason != "" {
 		p.held = hold
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 )
 
-// YoungestFault is how long a group may be silent before it is given up.
-const YoungestFault = 5 * time.Minute
+// youngestFault is how long a group may be silent before it is given up.
+const youngestFault = 5 * time.Minute
 
 // Excludable returns the groups to exclude now, how many marked ones have to wait, and why.
 func (x Exclusions) Excludable(limits fdb.Limits) (chosen []*v1beta2.ProcessGroupStatus, left int, why string) {
@@ -35,7 +35,7 @@ func (x Exclusions) Excludable(limits fdb.Limits) (chosen []*v1beta2.ProcessGrou
 		}
 		silent := g.Has(v1beta2.MissingProcesses)
 		excluded := x.Holds(g)
-		if silent && !g.Marked() && !g.Lasts(v1beta2.MissingProcesses, YoungestFault, x.Now) {
+		if silent && !g.Marked() && !g.Lasts(v1beta2.MissingProcesses, youngestFault, x.Now) {
 			c.young = true
 		}
 		if !silent && !g.Excluded() {

@@ -62,11 +62,11 @@ func (x Exclusions) Targets(g *v1beta2.ProcessGroupStatus) []string {
 	if foundationdb.UsesLocalities(x.Cluster) {
 		return []string{fdb.LocalityPrefix + fdb.InstanceLocality + ":" + string(g.ProcessGroupID)}
 	}
-	return x.AddressTargets(g)
+	return x.addressTargets(g)
 }
 
-// AddressTargets are the IPs of a group, each with the ports of its servers if others share it.
-func (x Exclusions) AddressTargets(g *v1beta2.ProcessGroupStatus) []string {
+// addressTargets are the IPs of a group, each with the ports of its servers if others share it.
+func (x Exclusions) addressTargets(g *v1beta2.ProcessGroupStatus) []string {
 	var targets []string
 	for _, ip := range g.Addresses {
 		if !x.shared(ip, g.ProcessGroupID) {
@@ -179,12 +179,16 @@ func (x Exclusions) Left(children func(v1beta2.ProcessGroupID) bool) []string {
 	if foundationdb.UsesLocks(x.Cluster.Spec) && prefix == "" {
 		return nil // they may be those of another operator
 	}
+	excluded := x.All()
+	if len(excluded) == 0 {
+		return nil
+	}
 	there := map[v1beta2.ProcessGroupID]bool{}
 	for i := range x.Cluster.Status.ProcessGroups {
 		there[x.Cluster.Status.ProcessGroups[i].ProcessGroupID] = true
 	}
 	var left []string
-	for _, e := range x.All() {
+	for _, e := range excluded {
 		id, ok := GroupOf(e)
 		if !ok || there[id] || children(id) || len(x.Processes[id]) > 0 {
 			continue
@@ -202,7 +206,7 @@ func (x Exclusions) KnownBy(g *v1beta2.ProcessGroupStatus) string {
 	if foundationdb.UsesLocalities(x.Cluster) {
 		parts = append(parts, fdb.LocalityPrefix+fdb.InstanceLocality+":"+string(g.ProcessGroupID))
 	}
-	parts = append(parts, x.AddressTargets(g)...)
+	parts = append(parts, x.addressTargets(g)...)
 	if pod := x.Pod(g.ProcessGroupID); pod != nil {
 		if name := foundationdb.DNSNameOf(x.Cluster, g.ProcessGroupID); name != "" {
 			for n := 1; n <= foundationdb.ServersIn(pod); n++ {

@@ -21,7 +21,7 @@ func Surplus(groups []*v1beta2.ProcessGroupStatus, count int, now time.Time) []v
 	for _, g := range groups {
 		silent := g.Has(v1beta2.MissingProcesses)
 		switch {
-		case silent && !g.Lasts(v1beta2.MissingProcesses, YoungestFault, now): // it stays
+		case silent && !g.Lasts(v1beta2.MissingProcesses, youngestFault, now): // it stays
 		case silent || foundationdb.Fails(g):
 			failed = append(failed, g)
 		default:

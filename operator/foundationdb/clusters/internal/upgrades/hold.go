@@ -32,9 +32,9 @@ type Hold struct {
 // Judge finds out what holds back an incompatible upgrade: clients could not follow it,
 // or nobody can say so; some data cannot be read, since a server that is down comes back by the new
 // files, with a version that those which run cannot talk to; or there are pods whose servers cannot be told to,
-// since an upgrade makes no pod anew. Once a server speaks the new protocol it is too late for that. lines are those of
+// since an upgrade makes no pod anew. Once a server speaks the new protocol it is too late for that. versions are the lines of
 // which there are tools; nil: any. The upgrade is held without a word while the database is silent.
-func Judge(s servers.Servers, desired string, lines []string) (hold Hold, held bool) {
+func Judge(s servers.Servers, desired string, versions func() []string) (hold Hold, held bool) {
 	if !foundationdb.UpgradesIncompatibly(s.Cluster) || !s.Cluster.Status.Configured || s.Run(desired) {
 		return Hold{}, false
 	}
@@ -45,7 +45,7 @@ func Judge(s servers.Servers, desired string, lines []string) (hold Hold, held b
 	if s.Status == nil {
 		return Hold{}, !sidecarsAt(s, desired)
 	}
-	if lines != nil && !slices.Contains(lines, target.Short()) {
+	if lines := versions(); lines != nil && !slices.Contains(lines, target.Short()) {
 		return Hold{port.ToolsMissing.Reason(), "there are no tools for " + target.Short() + ", to which the cluster is to be upgraded.", "the upgrade waits for tools", late}, true
 	}
 	if left := s.Status.Cluster.Data.State.MinReplicasRemaining; (left == nil || *left == 0) && !sidecarsAt(s, desired) {
