@@ -38,10 +38,7 @@ func addProcessGroups(p *pass) decision {
 	if len(added) == 0 {
 		return decision{}
 	}
-	ids := make([]string, len(added))
-	for i, g := range added {
-		ids[i] = string(g.ProcessGroupID)
-	}
+	ids := texts(added, func(g v1beta2.ProcessGroupStatus) string { return string(g.ProcessGroupID) })
 	return acts(outcome.Done(), saving("add group", ids, func(p *pass) {
 		p.cluster.Status.ProcessGroups = append(p.cluster.Status.ProcessGroups, added...)
 		p.order()

@@ -43,25 +43,22 @@ func changeCoordinators(p *pass) decision {
 	if err != nil {
 		return later(startAgain, fault.Of(err).Reason(), "%s", fault.Message(err))
 	}
-	texts := make([]string, len(chosen))
-	for i, a := range chosen {
-		texts[i] = a.String()
-	}
+	targets := texts(chosen, fdb.Address.String)
 	return acts(outcome.Done(), locked(act{
-		Name: "change coordinators to", Targets: texts,
+		Name: "change coordinators to", Targets: targets,
 		Assume: func(p *pass) { p.cluster.Status.NeedsNewCoordinators = false },
 		Do: func(ctx context.Context, p *pass) outcome.Outcome {
 			p.disturb("change of coordinators")
 			result := p.run(ctx, fdb.Coordinators(chosen))
 			if result.Outcome == fdb.Refused {
-				return outcome.Later(startAgain, reasonOf(result), "coordinators %s: %s", some(texts), result)
+				return outcome.Later(startAgain, reasonOf(result), "coordinators %s: %s", some(targets), result)
 			}
 			if !p.readConnection(ctx) || result.Outcome != fdb.Ok {
-				return outcome.Later(startAgain, reasonOf(result), "coordinators %s: %s", some(texts), result)
+				return outcome.Later(startAgain, reasonOf(result), "coordinators %s: %s", some(targets), result)
 			}
 			p.cluster.Status.NeedsNewCoordinators = false
 			p.cluster.Status.HasIncorrectConfigMap = true
-			p.event("CoordinatorsChanged", "%s: %s", some(texts), why)
+			p.event("CoordinatorsChanged", "%s: %s", some(targets), why)
 			if out := outcome.Fail(p.save(ctx)); out.IsFail() {
 				return out
 			}

@@ -98,12 +98,15 @@ func each[T any](ctx context.Context, all []T, again string, do func(T) error) o
 	return outcome.Later(startAgain, again, "%d of %d: %v", failed, len(all), first)
 }
 
-func objectNames[T port.Object](objects []T) []string {
-	texts := make([]string, len(objects))
-	for i, o := range objects {
-		texts[i] = o.GetName()
+// texts are what is said of each of several things.
+func texts[T any](all []T, text func(T) string) []string {
+	said := make([]string, len(all))
+	for i, one := range all {
+		said[i] = text(one)
 	}
-	return texts
+	return said
 }
+
+func objectNames[T port.Object](objects []T) []string { return texts(objects, T.GetName) }
 
 func metaTime(t time.Time) metav1.Time { return metav1.NewTime(t).Rfc3339Copy() }

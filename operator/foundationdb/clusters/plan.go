@@ -24,6 +24,14 @@ const (
 	maxTargets = 10 // of an entry
 )
 
+const (
+	// AdoptedAnnotation tells when the take-over from another operator was approved.
+	AdoptedAnnotation = adoption.Annotation
+	// TypeAdopted is the condition of a cluster that another operator has made: False until its take-over is
+	// approved.
+	TypeAdopted = adoption.Type
+)
+
 // plan is what the next pass would do, and what blocks it.
 func (p *pass) plan() []v1beta2.PlanEntry {
 	if len(p.problems) == 0 && p.reconciled() && len(p.cluster.Status.ProcessGroups) > 0 && p.status != nil {
@@ -126,14 +134,6 @@ func clipped(targets []string) []string {
 	return append(slices.Clone(targets[:maxTargets]), fmt.Sprintf("and %d more", len(targets)-maxTargets))
 }
 
-const (
-	// AdoptedAnnotation tells when the take-over from another operator was approved.
-	AdoptedAnnotation = adoption.Annotation
-	// TypeAdopted is the condition of a cluster that another operator has made: False until its take-over is
-	// approved.
-	TypeAdopted = adoption.Type
-)
-
 // keepClaims lets the groups of another operator keep their claims, which it names otherwise.
 func (p *pass) keepClaims() {
 	if !p.owner.MayBeForeign() {
@@ -159,7 +159,10 @@ func (p *pass) approve(ctx context.Context) error {
 		return nil
 	}
 	p.hash = foundationdb.PlanHash(cluster.Plan(p.copied()))
-	p.tellHash()
+	if p.memory.pruned.Has("conditions") && p.hash != "" && p.hash != p.memory.hash { // the status cannot tell it
+		p.memory.hash = p.hash
+		p.event("ApprovalMissing", "links are held: the annotation %s: %s lets what they would do pass", foundationdb.ApproveAnnotation, p.hash)
+	}
 	approved := p.stored.Annotations[foundationdb.ApproveAnnotation]
 	if approved == "" || approved != p.hash {
 		return nil
@@ -200,13 +203,4 @@ func (p *pass) links() chain.Chain[*pass] {
 		return cluster
 	}
 	return cluster.Hold(func(link string) bool { return link != "UpdateStatus" && holds(link) })
-}
-
-// tellHash tells by an Event which plan waits for an approval, where the status cannot.
-func (p *pass) tellHash() {
-	if !p.memory.pruned.Has("conditions") || p.hash == "" || p.hash == p.memory.hash {
-		return
-	}
-	p.memory.hash = p.hash
-	p.event("ApprovalMissing", "links are held: the annotation %s: %s lets what they would do pass", foundationdb.ApproveAnnotation, p.hash)
 }

@@ -60,7 +60,7 @@ func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 	}
 	p.warn()
 	links := p.links()
-	if !p.cached() {
+	if !cached(p.stored, o.options) {
 		links = rereading(links)
 	}
 	report := links.ReconcileAndSave(ctx, p, func(ctx context.Context, p *pass, r chain.Report) error {

@@ -176,7 +176,7 @@ func (p *pass) removalBatch(going []*v1beta2.ProcessGroupStatus) ([]*v1beta2.Pro
 	}
 	var batch []*v1beta2.ProcessGroupStatus
 	var waiting []foundationdb.RemovalGroup
-	var last time.Time
+	last := p.memory.removed
 	for _, g := range going {
 		begun, at := removalBegun(p.member(g.ProcessGroupID))
 		if begun {
@@ -192,7 +192,7 @@ func (p *pass) removalBatch(going []*v1beta2.ProcessGroupStatus) ([]*v1beta2.Pro
 		return batch, decision{}
 	}
 	wait := time.Duration(*p.cluster.Spec.AutomationOptions.WaitBetweenRemovalsSeconds) * time.Second
-	if left := foundationdb.RemovalWait(maxTime(last, p.memory.removed), p.now, wait); left > 0 {
+	if left := foundationdb.RemovalWait(last, p.now, wait); left > 0 {
 		d := later(left, reasonRemoved, "the last removal began less than %s ago", wait)
 		d.Opens = left
 		return batch, d
@@ -330,11 +330,4 @@ func groupIDs(groups []*v1beta2.ProcessGroupStatus) []string { return names(idsO
 // without are the texts that are not in a list.
 func without(all, some []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(text string) bool { return slices.Contains(some, text) })
-}
-
-func maxTime(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -110,12 +110,8 @@ func (p *pass) growths() (next []groups.Growth, left int) {
 // growing is the act of letting claims grow. Where their class does not allow it, their groups are
 // replaced by the next pass.
 func growing(all []groups.Growth) act {
-	targets := make([]string, len(all))
-	for i, g := range all {
-		targets[i] = g.Claim.Name
-	}
 	return act{
-		Name: "grow claim", Targets: targets,
+		Name: "grow claim", Targets: texts(all, func(g groups.Growth) string { return g.Claim.Name }),
 		Do: func(ctx context.Context, p *pass) outcome.Outcome {
 			return each(ctx, all, "ClaimNotGrown", func(g groups.Growth) error {
 				patch, err := json.Marshal(map[string]any{

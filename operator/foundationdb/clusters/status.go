@@ -273,9 +273,5 @@ func (p *pass) blockedByPeer() {
 func some[T ~string](names []T) string { return conditions.Some(names) }
 
 func names(ids []v1beta2.ProcessGroupID) []string {
-	texts := make([]string, len(ids))
-	for i, id := range ids {
-		texts[i] = string(id)
-	}
-	return texts
+	return texts(ids, func(id v1beta2.ProcessGroupID) string { return string(id) })
 }

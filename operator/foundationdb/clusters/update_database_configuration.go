@@ -75,14 +75,10 @@ func configuring(c fdb.Configuration, create bool) act {
 			if out := outcome.Fail(p.save(ctx)); out.IsFail() { // what follows may take long
 				return out
 			}
-			at, err := p.endpoint()
-			if err != nil {
-				return outcome.Later(startAgain, fdb.DatabaseSilent, "%v", err)
-			}
 			p.disturb(name)
-			answer := p.database.Run(ctx, at, fdb.Configure(c, create))
-			if answer.Outcome != fdb.Ok && !(create && answer.Reason == fdb.DatabaseExists) {
-				return outcome.Later(lockAgain, reasonOf(answer.Result), "%s %s: %s", name, c.Text(), answer.Result)
+			result := p.run(ctx, fdb.Configure(c, create))
+			if result.Outcome != fdb.Ok && !(create && result.Reason == fdb.DatabaseExists) {
+				return outcome.Later(lockAgain, reasonOf(result), "%s %s: %s", name, c.Text(), result)
 			}
 			p.event("Configured", "%s %s", name, c.Text())
 			return outcome.Done()

@@ -21,12 +21,8 @@ func updateLabels(p *pass) decision {
 	if len(lacking) == 0 {
 		return decision{}
 	}
-	targets := make([]string, len(lacking))
-	for i, l := range lacking {
-		targets[i] = l.Child.GetName()
-	}
 	return acts(outcome.Done(), act{
-		Name: "add labels and annotations to", Targets: targets,
+		Name: "add labels and annotations to", Targets: texts(lacking, func(l groups.Labelling) string { return l.Child.GetName() }),
 		Do: func(ctx context.Context, p *pass) outcome.Outcome {
 			return each(ctx, lacking, "LabelsNotWritten", func(l groups.Labelling) error {
 				patch, err := json.Marshal(map[string]any{"metadata": metadataPatch(l.Labels, l.Annotations)})

@@ -26,10 +26,7 @@ func updatePodConfig(p *pass) decision {
 	if len(outdated) == 0 {
 		return decision{}
 	}
-	targets := make([]string, len(outdated))
-	for i, o := range outdated {
-		targets[i] = string(o.Group.ProcessGroupID)
-	}
+	targets := texts(outdated, func(o podfiles.Outdated) string { return string(o.Group.ProcessGroupID) })
 	return acts(outcome.Done(), act{
 		Name: "refresh the files of pod", Targets: targets,
 		Assume: func(p *pass) {

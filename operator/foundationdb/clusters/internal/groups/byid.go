@@ -1,6 +1,7 @@
 package groups
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,11 +30,7 @@ func (b ByID) Drop(id v1beta2.ProcessGroupID, t v1beta2.ProcessGroupConditionTyp
 func conditionTypes(g *v1beta2.ProcessGroupStatus, without ...v1beta2.ProcessGroupConditionType) []v1beta2.ProcessGroupConditionType {
 	var kept []v1beta2.ProcessGroupConditionType
 	for _, c := range g.ProcessGroupConditions {
-		skip := false
-		for _, w := range without {
-			skip = skip || c.Type == w
-		}
-		if !skip {
+		if !slices.Contains(without, c.Type) {
 			kept = append(kept, c.Type)
 		}
 	}

@@ -108,15 +108,19 @@ func (x Exclusions) by(g *v1beta2.ProcessGroupStatus) []string {
 			}
 			continue
 		}
-		host := e
-		if a, err := netip.ParseAddrPort(e); err == nil {
-			host = a.Addr().String()
-		}
-		if slices.Contains(g.Addresses, strings.Trim(host, "[]")) && !x.shared(host, g.ProcessGroupID) {
+		if host := hostOf(e); slices.Contains(g.Addresses, strings.Trim(host, "[]")) && !x.shared(host, g.ProcessGroupID) {
 			found = append(found, e)
 		}
 	}
 	return found
+}
+
+// hostOf is the address of an exclusion without its port.
+func hostOf(exclusion string) string {
+	if a, err := netip.ParseAddrPort(exclusion); err == nil {
+		return a.Addr().String()
+	}
+	return exclusion
 }
 
 // Of are the entries of the database's exclusions that stand for groups of any operator, as their lists
@@ -130,11 +134,7 @@ func (x Exclusions) Of(groups []string, addresses map[string][]string) []string 
 			}
 			continue
 		}
-		host := e
-		if a, err := netip.ParseAddrPort(e); err == nil {
-			host = a.Addr().String()
-		}
-		host = strings.Trim(host, "[]")
+		host := strings.Trim(hostOf(e), "[]")
 		for _, group := range groups {
 			if slices.Contains(addresses[group], host) && !x.shared(host, v1beta2.ProcessGroupID(group)) {
 				found = append(found, e)

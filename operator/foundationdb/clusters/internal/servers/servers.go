@@ -87,8 +87,13 @@ func (s Servers) Transacts(id string) bool {
 		return g != nil
 	}
 	return slices.ContainsFunc(s.Processes[g.ProcessGroupID], func(process *fdb.Process) bool {
-		return slices.ContainsFunc(process.Roles, func(r fdb.Role) bool { return r.Role != "storage" && r.Role != "coordinator" })
+		return transacts(process.Roles)
 	})
+}
+
+// transacts reports whether a role is of the transaction system.
+func transacts(roles []fdb.Role) bool {
+	return slices.ContainsFunc(roles, func(r fdb.Role) bool { return r.Role != "storage" && r.Role != "coordinator" })
 }
 
 // StartsRecovery reports whether the database recruits others when a group is excluded, which is a recovery: its class is one
@@ -98,9 +103,7 @@ func (s Servers) StartsRecovery(id string) bool {
 		return true
 	}
 	return slices.ContainsFunc(s.Status.Cluster.Processes, func(process fdb.Process) bool {
-		return process.Locality[fdb.InstanceLocality] == id && (process.Roles == nil || slices.ContainsFunc(process.Roles, func(r fdb.Role) bool {
-			return r.Role != "storage" && r.Role != "coordinator"
-		}))
+		return process.Locality[fdb.InstanceLocality] == id && (process.Roles == nil || transacts(process.Roles))
 	})
 }
 
