@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/coordinators"
+	"github.com/pawl-dev/pawl/operator/foundationdb/repair"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
@@ -116,7 +117,7 @@ func orMoved(decide func(*pass) decision) func(*pass) decision {
 
 // repairing is the act of giving all servers the new addresses: first the pods, so that one that is not reached is
 // tried again, then the status, from which the config map follows.
-func repairing(r foundationdb.Moved) act {
+func repairing(r repair.Moved) act {
 	return act{
 		Name: "write the new addresses of the coordinators into all pods", Targets: []string{r.To.String()},
 		Do: func(ctx context.Context, p *pass) outcome.Outcome {

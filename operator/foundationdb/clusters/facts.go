@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/adoption"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/groups"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/servers"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/stored"
@@ -125,7 +126,7 @@ func (p *pass) gatherNamesakes(ctx context.Context) error {
 	if err := p.objects.List(ctx, &list, "", nil); err != nil {
 		return err
 	}
-	if p.namesake = foundationdb.Namesake(p.stored, list.Items); p.namesake != nil {
+	if p.namesake = adoption.Namesake(p.stored, list.Items); p.namesake != nil {
 		p.validate()
 	}
 	return nil

@@ -1,4 +1,5 @@
-// Package adoption says who has made a cluster, and what must not happen before a person has let it pass.
+// Package adoption says who has made a cluster, what must not happen before a person has let it pass, and which other
+// object claims the same prefix.
 package adoption
 
 import (

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/probe"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/servers"
+	"github.com/pawl-dev/pawl/operator/foundationdb/repair"
 )
 
 const (
@@ -42,12 +43,12 @@ func Creator(s servers.Servers) (first string, ours bool) {
 }
 
 // Moved finds out whether a majority of the coordinators has other addresses, and where each of them is now.
-func Moved(s servers.Servers) (foundationdb.Moved, bool) {
+func Moved(s servers.Servers) (repair.Moved, bool) {
 	c := &s.Cluster.Status
 	if c.Health.Available || !c.Configured || s.Status != nil && probe.Quorum(s.Status) {
-		return foundationdb.Moved{}, false
+		return repair.Moved{}, false
 	}
-	m, err := foundationdb.MovedCoordinators(s.Cluster, s.Pod)
+	m, err := repair.MovedCoordinators(s.Cluster, s.Pod)
 	return m, err == nil && m.Majority()
 }
 

@@ -1,4 +1,6 @@
-package foundationdb
+// Package repair says how a database comes back that does not by itself: its coordinators have other addresses, or all data
+// centers but one are lost. It judges only; people, or the operator, do it.
+package repair
 
 import (
 	"net/netip"
@@ -9,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
 )
 
 // CoordinatorLost says that it is not known where a coordinator is now.
@@ -58,10 +61,10 @@ func MovedCoordinators(c *v1beta2.FoundationDBCluster, podOf func(v1beta2.Proces
 			return Moved{}, err
 		}
 		pod := podOf(group)
-		if pod == nil || !ContainerReady(pod, MainContainer) {
+		if pod == nil || !foundationdb.ContainerReady(pod, foundationdb.MainContainer) {
 			return Moved{}, CoordinatorLost.Errorf("the pod of %s, which was the coordinator %s, does not run", group, a)
 		}
-		if ips := PublicIPs(pod); !slices.Contains(ips, a.Host) {
+		if ips := foundationdb.PublicIPs(pod); !slices.Contains(ips, a.Host) {
 			at := slices.IndexFunc(ips, func(ip string) bool {
 				now, err := netip.ParseAddr(ip)
 				return err == nil && now.Is4() == host.Is4()
@@ -95,34 +98,4 @@ func formerly(c *v1beta2.FoundationDBCluster, a fdb.Address) (found v1beta2.Proc
 		return "", CoordinatorLost.Errorf("the coordinator %s is at an address that no group of the cluster has had", a)
 	}
 	return found, nil
-}
-
-// SharesDatabase reports whether other objects may hold parts of the database.
-func SharesDatabase(spec v1beta2.FoundationDBClusterSpec) bool {
-	centers := 0
-	for _, region := range spec.DatabaseConfiguration.Regions {
-		centers += len(region.Datacenters)
-	}
-	return centers > 1 || OneOfSeveral(spec) || spec.DataHall != "" || spec.SeedConnectionString != ""
-}
-
-// Isolated reports whether somebody has taken a pod out of the cluster to look at it.
-func Isolated(pod *corev1.Pod) bool {
-	return pod != nil && pod.Annotations[IsolateAnnotation] == "true"
-}
-
-// ContainerImage is the image of a container of a pod; empty: there is none.
-func ContainerImage(pod *corev1.Pod, container string) string {
-	for _, c := range pod.Spec.Containers {
-		if c.Name == container {
-			return c.Image
-		}
-	}
-	return ""
-}
-
-// ContainerReady reports whether a container of a running pod is ready.
-func ContainerReady(pod *corev1.Pod, container string) bool {
-	return pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil &&
-		slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == container && s.Ready })
 }

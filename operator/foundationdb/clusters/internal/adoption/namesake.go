@@ -1,4 +1,4 @@
-package foundationdb
+package adoption
 
 import (
 	"cmp"
@@ -6,12 +6,13 @@ import (
 
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
 )
 
 // Namesake says what is wrong with a cluster that joins a database in which another object has the same prefix; nil: nothing.
 // The prefix is the owner of locks and the beginning of ids: with one prefix both would hold the lock at once, and an
 // exclusion by id could hit servers of the other one. The one that is there longer goes on.
-func Namesake(c *v1beta2.FoundationDBCluster, others []v1beta2.FoundationDBCluster) []Problem {
+func Namesake(c *v1beta2.FoundationDBCluster, others []v1beta2.FoundationDBCluster) []foundationdb.Problem {
 	database := connectionOf(c)
 	for i := range others {
 		other := &others[i]
@@ -21,7 +22,7 @@ func Namesake(c *v1beta2.FoundationDBCluster, others []v1beta2.FoundationDBClust
 		if !sameDatabase(database, connectionOf(other)) || other.Spec.SeedConnectionString != "" && !before(other, c) {
 			continue
 		}
-		return []Problem{{
+		return []foundationdb.Problem{{
 			Path:   "spec.processGroupIDPrefix",
 			Reason: "cluster " + other.Namespace + "/" + other.Name + " of the same database has this prefix too, and each needs its own",
 		}}

@@ -1,4 +1,4 @@
-package foundationdb
+package repair
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
 )
 
 // members are groups log-1, log-2, … in zones of their own, each of which had the address 10.0.0.n and has now.
@@ -28,7 +29,7 @@ func members(now ...string) (*v1beta2.FoundationDBCluster, map[v1beta2.ProcessGr
 		pod := &corev1.Pod{}
 		pod.Status = corev1.PodStatus{
 			Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}},
-			ContainerStatuses: []corev1.ContainerStatus{{Name: MainContainer, Ready: true}},
+			ContainerStatuses: []corev1.ContainerStatus{{Name: foundationdb.MainContainer, Ready: true}},
 		}
 		pods[id] = pod
 	}

@@ -1,4 +1,4 @@
-package foundationdb
+package repair
 
 import (
 	"net/netip"
@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
 )
 
 // RecoveryImpossible says that a database cannot be recovered in the data center of a cluster.
@@ -58,12 +59,12 @@ func RecoverRegion(c *v1beta2.FoundationDBCluster, podOf func(v1beta2.ProcessGro
 	for _, g := range c.Status.ProcessGroups {
 		id, err := fdb.ParseGroupID(string(g.ProcessGroupID))
 		pod := podOf(g.ProcessGroupID)
-		if err != nil || pod == nil || !ContainerReady(pod, MainContainer) {
+		if err != nil || pod == nil || !foundationdb.ContainerReady(pod, foundationdb.MainContainer) {
 			continue
 		}
-		hosts := PublicIPs(pod)
+		hosts := foundationdb.PublicIPs(pod)
 		if names {
-			hosts = []string{DNSName(c, id)}
+			hosts = []string{foundationdb.DNSName(c, id)}
 		}
 		at := slices.IndexFunc(from.Coordinators, func(a fdb.Address) bool { return slices.Contains(hosts, a.Host) })
 		class := fdb.Class(g.ProcessClass)
@@ -82,7 +83,7 @@ func RecoverRegion(c *v1beta2.FoundationDBCluster, podOf func(v1beta2.ProcessGro
 	if len(r.Kept) == 0 {
 		return RegionRecovery{}, RecoveryImpossible.Errorf("no coordinator of %s is left in data center %s, so nobody knows what was committed", from, dc)
 	}
-	missing := fdb.CoordinatorCount(fdb.Redundancy(Effective(c.Spec).DatabaseConfiguration.RedundancyMode), 1) - len(r.Kept)
+	missing := fdb.CoordinatorCount(fdb.Redundancy(foundationdb.Effective(c.Spec).DatabaseConfiguration.RedundancyMode), 1) - len(r.Kept)
 	if missing <= 0 {
 		return r, nil
 	}
@@ -100,7 +101,7 @@ func RecoverRegion(c *v1beta2.FoundationDBCluster, podOf func(v1beta2.ProcessGro
 
 // DataFolder is the data folder of the first server of a pod, which is the one that can be a coordinator.
 func DataFolder(pod *corev1.Pod) string {
-	if ImageTypeOf(pod) == v1beta2.ImageTypeUnified || ServersIn(pod) > 1 {
+	if foundationdb.ImageTypeOf(pod) == v1beta2.ImageTypeUnified || foundationdb.ServersIn(pod) > 1 {
 		return "/var/fdb/data/1"
 	}
 	return "/var/fdb/data"
