@@ -208,7 +208,8 @@ var table = map[string]layer{
 	"operator/foundationdb/port/porttest": {kind: suite, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"kube/api", "operator/foundationdb/port"}), libs: apiLibs},
 	"operator/foundationdb/sim":           {kind: edge, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"kube/api", "operator/foundationdb", "operator/foundationdb/port"}), libs: apiLibs},
 	"operator/foundationdb/tool":          {kind: edge, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"operator/foundationdb/port"}), libs: anyLib},
-	"operator/foundationdb/clusters":      {kind: edge, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/condition", "operator/foundationdb", "operator/foundationdb/port"}), libs: apiLibs},
+	"operator/foundationdb/repair":        {kind: edge, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"kube/api", "operator/foundationdb"}), libs: apiLibs},
+	"operator/foundationdb/clusters":      {kind: edge, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/condition", "operator/foundationdb", "operator/foundationdb/port", "operator/foundationdb/repair"}), libs: apiLibs},
 	"operator/foundationdb/backups":       {kind: edge, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/condition", "operator/foundationdb", "operator/foundationdb/port"}), libs: apiLibs},
 	"operator/foundationdb/restores":      {kind: edge, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/condition", "operator/foundationdb", "operator/foundationdb/port"}), libs: apiLibs},
 	// The only product code that imports the simulator: what pawl dev --fdb plays.

@@ -195,6 +195,15 @@ func DNSName(c *v1beta2.FoundationDBCluster, id fdb.GroupID) string {
 	return strings.Join([]string{PodName(c, id), c.Name, c.Namespace, "svc", either(c.Spec.Routing.DNSDomain, defaultDNSDomain)}, ".")
 }
 
+// DNSNameOf is the name of a group's pod; empty where names are not used.
+func DNSNameOf(c *v1beta2.FoundationDBCluster, group v1beta2.ProcessGroupID) string {
+	id, err := fdb.ParseGroupID(string(group))
+	if err != nil || !DefinesDNS(c.Spec) {
+		return ""
+	}
+	return DNSName(c, id)
+}
+
 func (b containerBuilder) logGroup() string { return either(b.c.Spec.LogGroup, b.c.Name) }
 
 // crashes reports whether buggify names a container of the group.

@@ -135,3 +135,12 @@ func ServersPerPod(spec v1beta2.FoundationDBClusterSpec, class fdb.Class) int {
 	}
 	return 1
 }
+
+// SharesDatabase reports whether other objects may hold parts of the database.
+func SharesDatabase(spec v1beta2.FoundationDBClusterSpec) bool {
+	centers := 0
+	for _, region := range spec.DatabaseConfiguration.Regions {
+		centers += len(region.Datacenters)
+	}
+	return centers > 1 || OneOfSeveral(spec) || spec.DataHall != "" || spec.SeedConnectionString != ""
+}

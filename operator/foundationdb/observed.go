@@ -145,3 +145,24 @@ func argumentOf(args []string, option string) string {
 	}
 	return ""
 }
+
+// Isolated reports whether somebody has taken a pod out of the cluster to look at it.
+func Isolated(pod *corev1.Pod) bool {
+	return pod != nil && pod.Annotations[IsolateAnnotation] == "true"
+}
+
+// ContainerImage is the image of a container of a pod; empty: there is none.
+func ContainerImage(pod *corev1.Pod, container string) string {
+	for _, c := range pod.Spec.Containers {
+		if c.Name == container {
+			return c.Image
+		}
+	}
+	return ""
+}
+
+// ContainerReady reports whether a container of a running pod is ready.
+func ContainerReady(pod *corev1.Pod, container string) bool {
+	return pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil &&
+		slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == container && s.Ready })
+}

@@ -1,12 +1,8 @@
 package clusters
 
 import (
-	"context"
-	"errors"
-
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
@@ -21,10 +17,10 @@ func addPods(p *pass) decision {
 	for i := range p.cluster.Status.ProcessGroups {
 		g := &p.cluster.Status.ProcessGroups[i]
 		m := p.member(g.ProcessGroupID)
-		if m.pod != nil || g.Marked() && g.Excluded() {
+		if m.Pod != nil || g.Marked() && g.Excluded() {
 			continue
 		}
-		if p.cluster.Spec.Routing.PublicIPSource == v1beta2.PublicIPService && (m.service == nil || m.service.Spec.ClusterIP == "") {
+		if p.cluster.Spec.Routing.PublicIPSource == v1beta2.PublicIPService && (m.Service == nil || m.Service.Spec.ClusterIP == "") {
 			out = outcome.Later(upgradeAgain, "ServiceHasNoIP", "%s waits for the IP of its service", g.ProcessGroupID)
 			continue
 		}
@@ -32,9 +28,11 @@ func addPods(p *pass) decision {
 		if !known {
 			continue
 		}
-		f := podFacts(m)
-		f.ConfigMap, f.ClaimName = p.wanted, p.pods.ClaimName(id)
-		pod, err := foundationdb.Pod(foundationdb.WithDataOf(p.cluster, id.Class, m.claim), id, f)
+		f := foundationdb.PodFacts{ConfigMap: p.wanted, ClaimName: p.pods.ClaimName(id)}
+		if m.Service != nil {
+			f.ServiceIP = m.Service.Spec.ClusterIP
+		}
+		pod, err := foundationdb.Pod(foundationdb.WithDataOf(p.cluster, id.Class, m.Claim), id, f)
 		if err != nil {
 			out = outcome.Later(0, foundationdb.SpecInvalid.Reason(), "%s: %s", g.ProcessGroupID, fault.Message(err))
 			continue
@@ -44,29 +42,5 @@ func addPods(p *pass) decision {
 	if len(missing) == 0 {
 		return decision{Outcome: out}
 	}
-	add := func(p *pass, pod *corev1.Pod) {
-		if id, ok := p.ownerOf(pod); ok {
-			p.member(id).pod = pod
-		}
-	}
-	return acts(out, act{
-		Name: "create pod", Targets: objectNames(missing),
-		Assume: func(p *pass) {
-			for _, pod := range missing {
-				add(p, pod)
-			}
-		},
-		Do: func(ctx context.Context, p *pass) outcome.Outcome {
-			return each(ctx, missing, "PodNotCreated", func(pod *corev1.Pod) error {
-				err := p.create(ctx, pod)
-				if err == nil {
-					add(p, pod)
-				}
-				if errors.Is(err, control.Exists) {
-					return nil
-				}
-				return err
-			})
-		},
-	})
+	return acts(out, creating("create pod", "PodNotCreated", missing, func(m *member, pod *corev1.Pod) { m.Pod = pod }))
 }

@@ -2,11 +2,14 @@ package clusters
 
 import (
 	"maps"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/groups"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/removal"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
@@ -22,23 +25,20 @@ func addProcessGroups(p *pass) decision {
 		}
 	}
 	wanted := foundationdb.Groups(p.cluster.Spec)
-	taken := p.takenIDs()
+	taken := takenIDs(p)
 	var added []v1beta2.ProcessGroupStatus
 	for _, class := range slices.Sorted(maps.Keys(wanted)) {
 		for range max(0, wanted[class]-have[class]) {
-			id := p.newID(class, taken)
+			id := newID(p.cluster.Spec.ProcessGroupIDPrefix, class, p.random, taken)
 			g := v1beta2.ProcessGroupStatus{ProcessGroupID: id, ProcessClass: v1beta2.ProcessClass(class)}
-			p.setConditions(&g, foundationdb.FirstConditions(class))
+			groups.SetConditions(&g, foundationdb.FirstConditions(class), p.now)
 			added = append(added, g)
 		}
 	}
 	if len(added) == 0 {
 		return decision{}
 	}
-	ids := make([]string, len(added))
-	for i, g := range added {
-		ids[i] = string(g.ProcessGroupID)
-	}
+	ids := texts(added, func(g v1beta2.ProcessGroupStatus) string { return string(g.ProcessGroupID) })
 	return acts(outcome.Done(), saving("add group", ids, func(p *pass) {
 		p.cluster.Status.ProcessGroups = append(p.cluster.Status.ProcessGroups, added...)
 		p.order()
@@ -47,7 +47,7 @@ func addProcessGroups(p *pass) decision {
 }
 
 // takenIDs are those of groups, of what is left of groups, and those that the database excludes.
-func (p *pass) takenIDs() map[v1beta2.ProcessGroupID]bool {
+func takenIDs(p *pass) map[v1beta2.ProcessGroupID]bool {
 	taken := map[v1beta2.ProcessGroupID]bool{}
 	for id := range p.ours {
 		taken[id] = true
@@ -55,8 +55,8 @@ func (p *pass) takenIDs() map[v1beta2.ProcessGroupID]bool {
 	for id := range p.members {
 		taken[id] = true
 	}
-	for _, e := range p.exclusions() {
-		if id, ok := cutLocality(e); ok {
+	for _, e := range p.exclusions().All() {
+		if id, ok := removal.GroupOf(e); ok {
 			taken[id] = true
 		}
 	}
@@ -64,9 +64,9 @@ func (p *pass) takenIDs() map[v1beta2.ProcessGroupID]bool {
 }
 
 // newID draws the id of a new group.
-func (p *pass) newID(class fdb.Class, taken map[v1beta2.ProcessGroupID]bool) v1beta2.ProcessGroupID {
+func newID(prefix string, class fdb.Class, random *rand.Rand, taken map[v1beta2.ProcessGroupID]bool) v1beta2.ProcessGroupID {
 	for {
-		id := v1beta2.ProcessGroupID(fdb.GroupID{Prefix: p.cluster.Spec.ProcessGroupIDPrefix, Class: class, Number: 1 + p.random.IntN(largestNumber)}.String())
+		id := v1beta2.ProcessGroupID(fdb.GroupID{Prefix: prefix, Class: class, Number: 1 + random.IntN(largestNumber)}.String())
 		if !taken[id] {
 			taken[id] = true
 			return id

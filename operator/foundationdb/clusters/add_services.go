@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/servers"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
@@ -20,7 +21,7 @@ func addServices(p *pass) decision {
 	}
 	for i := range p.cluster.Status.ProcessGroups {
 		g := &p.cluster.Status.ProcessGroups[i]
-		if p.member(g.ProcessGroupID).service != nil || g.Marked() && g.Excluded() {
+		if p.member(g.ProcessGroupID).Service != nil || g.Marked() && g.Excluded() {
 			continue
 		}
 		id, known := p.ids[g.ProcessGroupID]
@@ -40,7 +41,7 @@ func addServices(p *pass) decision {
 			return each(ctx, missing, "ServiceNotCreated", func(s *corev1.Service) error {
 				if err := p.create(ctx, s); !errors.Is(err, control.Exists) {
 					if id, ok := p.ownerOf(s); ok && err == nil {
-						p.member(id).service = s
+						p.member(id).Service = s
 					} else if err == nil {
 						p.headless = s
 					}
@@ -53,13 +54,13 @@ func addServices(p *pass) decision {
 }
 
 // servicesDiffer reports whether a service is missing, or there although none is wanted.
-func (p *pass) servicesDiffer() bool {
-	if (foundationdb.HeadlessService(p.cluster) != nil) != (p.headless != nil) && !(p.headless != nil && p.namesInUse()) {
+func servicesDiffer(s servers.Servers, headless *corev1.Service, member func(v1beta2.ProcessGroupID) *member) bool {
+	if (foundationdb.HeadlessService(s.Cluster) != nil) != (headless != nil) && !(headless != nil && s.NamesInUse()) {
 		return true
 	}
-	perGroup := p.cluster.Spec.Routing.PublicIPSource == v1beta2.PublicIPService
-	for id, g := range p.ours {
-		if !g.Marked() && (p.member(id).service != nil) != perGroup {
+	perGroup := s.Cluster.Spec.Routing.PublicIPSource == v1beta2.PublicIPService
+	for i := range s.Cluster.Status.ProcessGroups {
+		if g := &s.Cluster.Status.ProcessGroups[i]; !g.Marked() && (member(g.ProcessGroupID).Service != nil) != perGroup {
 			return true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/chain"
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
@@ -76,12 +77,12 @@ func readStatus(ctx context.Context, p *pass) outcome.Outcome {
 	return outcome.Done()
 }
 
-// cached reports whether a pass reads the status once.
-func (p *pass) cached() bool {
-	if cache := p.stored.Spec.AutomationOptions.CacheDatabaseStatusForReconciliation; cache != nil {
+// cached reports whether the passes of a cluster read the status once.
+func cached(c *v1beta2.FoundationDBCluster, o Options) bool {
+	if cache := c.Spec.AutomationOptions.CacheDatabaseStatusForReconciliation; cache != nil {
 		return *cache
 	}
-	return !p.options.NoStatusCache
+	return !o.NoStatusCache
 }
 
 // heard keeps a link from judging while the database does not answer.
@@ -109,15 +110,14 @@ func heardOnceConfigured(decide func(*pass) decision) func(*pass) decision {
 
 // When a link is looked at again.
 const (
-	silentAgain   = 10 * time.Second
-	startAgain    = 15 * time.Second
-	upgradeAgain  = 5 * time.Second
-	replaceAgain  = 5 * time.Minute
-	lockAgain     = 10 * time.Second
-	settleAgain   = 10 * time.Second
-	removalAgain  = 30 * time.Second
-	clientsAgain  = time.Minute
-	youngestFault = 5 * time.Minute // a group that is silent for less is not yet given up
+	silentAgain  = 10 * time.Second
+	startAgain   = 15 * time.Second
+	upgradeAgain = 5 * time.Second
+	replaceAgain = 5 * time.Minute
+	lockAgain    = 10 * time.Second
+	settleAgain  = 10 * time.Second
+	removalAgain = 30 * time.Second
+	clientsAgain = time.Minute
 )
 
 func later(after time.Duration, reason, format string, args ...any) decision {

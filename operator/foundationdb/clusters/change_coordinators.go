@@ -5,9 +5,13 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/coordinators"
+	"github.com/pawl-dev/pawl/operator/foundationdb/repair"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
@@ -40,25 +44,22 @@ func changeCoordinators(p *pass) decision {
 	if err != nil {
 		return later(startAgain, fault.Of(err).Reason(), "%s", fault.Message(err))
 	}
-	texts := make([]string, len(chosen))
-	for i, a := range chosen {
-		texts[i] = a.String()
-	}
+	targets := texts(chosen, fdb.Address.String)
 	return acts(outcome.Done(), locked(act{
-		Name: "change coordinators to", Targets: texts,
+		Name: "change coordinators to", Targets: targets,
 		Assume: func(p *pass) { p.cluster.Status.NeedsNewCoordinators = false },
 		Do: func(ctx context.Context, p *pass) outcome.Outcome {
 			p.disturb("change of coordinators")
 			result := p.run(ctx, fdb.Coordinators(chosen))
 			if result.Outcome == fdb.Refused {
-				return outcome.Later(startAgain, reasonOf(result), "coordinators %s: %s", some(texts), result)
+				return outcome.Later(startAgain, reasonOf(result), "coordinators %s: %s", some(targets), result)
 			}
 			if !p.readConnection(ctx) || result.Outcome != fdb.Ok {
-				return outcome.Later(startAgain, reasonOf(result), "coordinators %s: %s", some(texts), result)
+				return outcome.Later(startAgain, reasonOf(result), "coordinators %s: %s", some(targets), result)
 			}
 			p.cluster.Status.NeedsNewCoordinators = false
 			p.cluster.Status.HasIncorrectConfigMap = true
-			p.event("CoordinatorsChanged", "%s: %s", some(texts), why)
+			p.event("CoordinatorsChanged", "%s: %s", some(targets), why)
 			if out := outcome.Fail(p.save(ctx)); out.IsFail() {
 				return out
 			}
@@ -92,4 +93,47 @@ func (p *pass) connect(c fdb.Connection) {
 		p.memory.moved.from, p.memory.moved.to = from, to
 	}
 	p.cluster.Status.ConnectionString = c.String()
+}
+
+// CoordinatorsMoved is the reason of a database that cannot be reached because its coordinators have other addresses.
+const CoordinatorsMoved = "CoordinatorsMoved"
+
+// orMoved is a link that first looks whether the coordinators can be reached at all. When a majority of them has
+// other addresses, the database does not come back by itself: the servers know the old ones only.
+func orMoved(decide func(*pass) decision) func(*pass) decision {
+	return func(p *pass) decision {
+		r, ok := coordinators.Moved(p.servers())
+		if !ok {
+			return decide(p)
+		}
+		command := "pawl fdb fix-coordinator-ips " + p.cluster.Name + " --namespace " + p.cluster.Namespace
+		out := outcome.Later(startAgain, CoordinatorsMoved, "the coordinators on %s have other addresses now, and no server can find them: %s", some(r.Elsewhere()), command)
+		if p.options.WriteClusterFile == nil || foundationdb.SharesDatabase(p.cluster.Spec) {
+			return acts(out)
+		}
+		return acts(outcome.Later(startAgain, CoordinatorsMoved, "the servers restart with the new addresses of the coordinators"), repairing(r))
+	}
+}
+
+// repairing is the act of giving all servers the new addresses: first the pods, so that one that is not reached is
+// tried again, then the status, from which the config map follows.
+func repairing(r repair.Moved) act {
+	return act{
+		Name: "write the new addresses of the coordinators into all pods", Targets: []string{r.To.String()},
+		Do: func(ctx context.Context, p *pass) outcome.Outcome {
+			var pods []*corev1.Pod
+			for i := range p.cluster.Status.ProcessGroups {
+				if pod := p.member(p.cluster.Status.ProcessGroups[i].ProcessGroupID).Pod; pod != nil && foundationdb.ContainerReady(pod, foundationdb.MainContainer) {
+					pods = append(pods, pod)
+				}
+			}
+			out := each(ctx, pods, "ClusterFileNotWritten", func(pod *corev1.Pod) error { return p.options.WriteClusterFile(ctx, pod, r.To) })
+			if !out.IsDone() {
+				return out
+			}
+			p.cluster.Status.ConnectionString = r.To.String()
+			p.event(CoordinatorsMoved, "the coordinators on %s have other addresses: %s", some(r.Elsewhere()), r.To)
+			return outcome.Fail(p.save(ctx))
+		},
+	}
 }

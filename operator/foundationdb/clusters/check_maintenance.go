@@ -2,7 +2,6 @@ package clusters
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/fdb"
@@ -32,31 +31,12 @@ func checkMaintenance(p *pass) decision {
 // tidyMaintenance drops the entries of the list that are finished or stale, and ends the maintenance
 // when nothing is waited for.
 func (p *pass) tidyMaintenance(ctx context.Context, zone string) outcome.Outcome {
-	at, err := p.endpoint()
-	if err != nil {
-		return outcome.Later(startAgain, fdb.DatabaseSilent, "%v", err)
-	}
 	var groups []string
 	for id := range p.ours {
 		groups = append(groups, string(id))
 	}
-	keys := fdb.Keys(p.cluster.Spec.LockOptions.LockKeyPrefix)
-	var verdict fdb.MaintenanceVerdict
-	result := p.database.Transact(ctx, at, []fdb.Range{keys.MaintenanceList()}, func(values fdb.Values) ([]fdb.Write, error) {
-		entries := map[string]time.Time{}
-		for _, entry := range values {
-			at, err := fdb.DecodeMaintenance(entry.Value)
-			if err != nil {
-				return nil, err
-			}
-			entries[fdb.GroupOf(entry.Key)] = at
-		}
-		verdict = fdb.JudgeMaintenance(entries, zone, p.cluster.Spec.ProcessGroupIDPrefix, groups, p.status, p.now, p.limits)
-		var writes []fdb.Write
-		for _, id := range slices.Concat(verdict.Finished, verdict.Stale) {
-			writes = append(writes, fdb.Clear(fdb.SingleKey(keys.Maintenance(id))))
-		}
-		return writes, nil
+	verdict, result := p.locks().TidyMaintenance(ctx, func(entries map[string]time.Time) fdb.MaintenanceVerdict {
+		return fdb.JudgeMaintenance(entries, zone, p.cluster.Spec.ProcessGroupIDPrefix, groups, p.status, p.now, p.limits)
 	})
 	switch {
 	case result.Outcome != fdb.Ok:
@@ -78,28 +58,16 @@ func (p *pass) tidyMaintenance(ctx context.Context, zone string) outcome.Outcome
 
 // beginMaintenance enters the storage groups of a zone into the list, and then puts it under maintenance.
 func (p *pass) beginMaintenance(ctx context.Context, zone string, groups []string) outcome.Outcome {
-	at, err := p.endpoint()
-	if err != nil {
-		return outcome.Later(startAgain, fdb.DatabaseSilent, "%v", err)
-	}
-	keys := fdb.Keys(p.cluster.Spec.LockOptions.LockKeyPrefix)
-	result := p.database.Transact(ctx, at, nil, func(fdb.Values) ([]fdb.Write, error) {
-		var writes []fdb.Write
-		for _, id := range groups {
-			writes = append(writes, fdb.Set(keys.Maintenance(id), fdb.EncodeMaintenance(p.now)))
-		}
-		return writes, nil
-	})
-	if result.Outcome != fdb.Ok {
+	if result := p.locks().Maintain(ctx, groups); result.Outcome != fdb.Ok {
 		return outcome.Later(startAgain, reasonOf(result), "the maintenance list could not be written: %s", result)
 	}
 	length := time.Duration(*p.cluster.Spec.AutomationOptions.MaintenanceModeOptions.MaintenanceModeTimeSeconds) * time.Second
 	if result := p.run(ctx, fdb.MaintenanceOn(zone, length)); result.Outcome != fdb.Ok {
 		return outcome.Later(startAgain, reasonOf(result), "maintenance on %s: %s", zone, result)
 	}
-	at2 := metaTime(p.now)
+	at := metaTime(p.now)
 	info := &p.cluster.Status.MaintenanceModeInfo
-	info.StartTimestamp, info.ZoneID, info.ProcessGroups = &at2, zone, groups
+	info.StartTimestamp, info.ZoneID, info.ProcessGroups = &at, zone, groups
 	p.event("MaintenanceBegun", "zone %s for %s", zone, length)
 	return outcome.Fail(p.save(ctx))
 }

@@ -1,92 +1,112 @@
 package clusters
 
 import (
-	"net/netip"
-	"slices"
-	"strings"
+	"context"
+	"errors"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/pawl-dev/pawl/fdb"
-	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
-	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/foundationdb/port"
+	"github.com/pawl-dev/pawl/outcome"
 )
 
-func objectNames[T port.Object](objects []T) []string {
-	texts := make([]string, len(objects))
-	for i, o := range objects {
-		texts[i] = o.GetName()
+// delete deletes a child of the cluster. The evidence says what has proved that this is safe; people
+// find it in an Event.
+func (p *pass) delete(ctx context.Context, child port.Object, kind, evidence string) error {
+	if err := p.objects.Delete(ctx, child); err != nil {
+		return err
 	}
-	return texts
+	p.memory.writes.Deleted(child.GetUID(), p.now)
+	t := metaTime(p.now)
+	child.SetDeletionTimestamp(&t)
+	p.objects.Tell(p.stored, port.Event{Reason: "Deleted" + kind, Message: child.GetName() + ": " + evidence})
+	return nil
 }
+
+// create makes a child of the cluster.
+func (p *pass) create(ctx context.Context, child port.Object) error {
+	if err := p.objects.Create(ctx, child); err != nil {
+		return err
+	}
+	p.memory.writes.Wrote(child, true, p.now)
+	return nil
+}
+
+// patch changes a child of the cluster.
+func (p *pass) patch(ctx context.Context, child port.Object, patch []byte) error {
+	if err := p.objects.Patch(ctx, child, patch); err != nil {
+		return err
+	}
+	p.memory.writes.Wrote(child.DeepCopyObject().(port.Object), false, p.now) //nolint:forcetypeassert // the copy of an Object is one
+	return nil
+}
+
+// creating is the act of making children of groups. add notes one.
+func creating[T port.Object](name, reason string, missing []T, add func(*member, T)) act {
+	note := func(p *pass, child T) {
+		if id, ok := p.ownerOf(child); ok {
+			add(p.member(id), child)
+		}
+	}
+	return act{
+		Name: name, Targets: objectNames(missing),
+		Assume: func(p *pass) {
+			for _, child := range missing {
+				note(p, child)
+			}
+		},
+		Do: func(ctx context.Context, p *pass) outcome.Outcome {
+			return each(ctx, missing, reason, func(child T) error {
+				err := p.create(ctx, child)
+				if err == nil {
+					note(p, child)
+				}
+				if errors.Is(err, control.Exists) { // the list was late
+					return nil
+				}
+				return err
+			})
+		},
+	}
+}
+
+// each does something for each of several objects. What fails for one holds back that one only: the
+// outcome is then Later with the first reason. The API server's trouble ends it.
+func each[T any](ctx context.Context, all []T, again string, do func(T) error) outcome.Outcome {
+	var first error
+	failed := 0
+	for _, one := range all {
+		if ctx.Err() != nil {
+			return outcome.Fail(context.Cause(ctx))
+		}
+		if err := do(one); err != nil {
+			if fault.Of(err).Uncharged {
+				return outcome.Fail(err)
+			}
+			failed++
+			if first == nil {
+				first = err
+			}
+		}
+	}
+	if first == nil {
+		return outcome.Done()
+	}
+	return outcome.Later(startAgain, again, "%d of %d: %v", failed, len(all), first)
+}
+
+// texts are what is said of each of several things.
+func texts[T any](all []T, text func(T) string) []string {
+	said := make([]string, len(all))
+	for i, one := range all {
+		said[i] = text(one)
+	}
+	return said
+}
+
+func objectNames[T port.Object](objects []T) []string { return texts(objects, T.GetName) }
 
 func metaTime(t time.Time) metav1.Time { return metav1.NewTime(t).Rfc3339Copy() }
-
-// dnsName is the name of a group's pod; empty where names are not used.
-func (p *pass) dnsName(id v1beta2.ProcessGroupID) string {
-	parsed, err := fdb.ParseGroupID(string(id))
-	if err != nil || !foundationdb.DefinesDNS(p.cluster.Spec) {
-		return ""
-	}
-	return foundationdb.DNSName(p.cluster, parsed)
-}
-
-// exclusions are what the database excludes: localities and addresses.
-func (p *pass) exclusions() []string {
-	if p.status == nil || p.status.Cluster.Configuration == nil {
-		return nil
-	}
-	var found []string
-	for _, e := range p.status.Cluster.Configuration.ExcludedServers {
-		if e.Locality != "" {
-			found = append(found, e.Locality)
-		}
-		if e.Address != "" {
-			found = append(found, e.Address)
-		}
-	}
-	return found
-}
-
-// cutLocality returns the group that an exclusion names by its locality.
-func cutLocality(exclusion string) (v1beta2.ProcessGroupID, bool) {
-	id, ok := strings.CutPrefix(exclusion, fdb.LocalityPrefix+fdb.InstanceLocality+":")
-	return v1beta2.ProcessGroupID(id), ok
-}
-
-// coordinators are those of the connection string.
-func (p *pass) coordinators() []fdb.Address {
-	c, err := fdb.ParseConnection(p.cluster.Status.ConnectionString)
-	if err != nil {
-		return nil
-	}
-	return c.Coordinators
-}
-
-// coordinate reports whether groups, which may be those of other operators, have a coordinator: by what their
-// servers report, and those of this cluster also by their addresses.
-func (p *pass) coordinate(ids []string) bool {
-	for _, c := range p.coordinators() {
-		for _, process := range p.status.Cluster.Processes {
-			name := process.Locality[fdb.DNSNameLocality]
-			here := name != "" && strings.EqualFold(name, c.Host) ||
-				slices.ContainsFunc(process.Addresses(), func(a fdb.Address) bool { return a.Host == c.Host && a.Port == c.Port })
-			if here && slices.Contains(ids, process.Locality[fdb.InstanceLocality]) {
-				return true
-			}
-		}
-		for _, id := range ids {
-			if g := p.group(v1beta2.ProcessGroupID(id)); g != nil && slices.Contains(g.Addresses, c.Host) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// namesInUse reports whether the connection string holds a name, so that the headless service must stay.
-func (p *pass) namesInUse() bool {
-	return slices.ContainsFunc(p.coordinators(), func(a fdb.Address) bool { _, err := netip.ParseAddr(a.Host); return err != nil })
-}

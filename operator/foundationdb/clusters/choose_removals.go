@@ -1,13 +1,13 @@
 package clusters
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/removal"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
@@ -26,60 +26,10 @@ func chooseRemovals(p *pass) decision {
 	wanted := foundationdb.Groups(p.cluster.Spec)
 	var chosen []v1beta2.ProcessGroupID
 	for _, class := range slices.Sorted(maps.Keys(byClass)) {
-		chosen = append(chosen, p.surplus(byClass[class], max(0, wanted[class]))...)
+		chosen = append(chosen, removal.Surplus(byClass[class], max(0, wanted[class]), p.now)...)
 	}
 	if len(chosen) == 0 {
 		return decision{}
 	}
 	return acts(outcome.Done(), marking("remove group", chosen, nil))
-}
-
-// surplus chooses the groups of a class that go, so that count stay.
-func (p *pass) surplus(groups []*v1beta2.ProcessGroupStatus, count int) []v1beta2.ProcessGroupID {
-	most := len(groups) - count
-	if most <= 0 {
-		return nil
-	}
-	var failed []*v1beta2.ProcessGroupStatus
-	var well []fdb.Candidate
-	for _, g := range groups {
-		silent := g.Has(v1beta2.MissingProcesses)
-		switch {
-		case silent && !g.Lasts(v1beta2.MissingProcesses, youngestFault, p.now): // it stays
-		case silent || foundationdb.Fails(g):
-			failed = append(failed, g)
-		default:
-			well = append(well, fdb.Candidate{ID: string(g.ProcessGroupID), Locality: map[string]string{fdb.ZoneLocality: g.FaultDomain}})
-		}
-	}
-	slices.SortStableFunc(failed, func(a, b *v1beta2.ProcessGroupStatus) int { return cmp.Compare(firstFault(a), firstFault(b)) })
-	var chosen []v1beta2.ProcessGroupID
-	for _, g := range failed[:min(most, len(failed))] {
-		chosen = append(chosen, g.ProcessGroupID)
-	}
-	rest := min(most-len(chosen), len(well))
-	if rest <= 0 {
-		return chosen
-	}
-	kept, err := fdb.Spread(well, len(well)-rest, []string{fdb.ZoneLocality}, nil)
-	if err != nil {
-		return chosen
-	}
-	for _, c := range well {
-		if !slices.ContainsFunc(kept, func(k fdb.Candidate) bool { return k.ID == c.ID }) {
-			chosen = append(chosen, v1beta2.ProcessGroupID(c.ID))
-		}
-	}
-	return chosen
-}
-
-// firstFault is when the oldest condition of a group began, in unix seconds.
-func firstFault(g *v1beta2.ProcessGroupStatus) int64 {
-	var first int64
-	for _, c := range g.ProcessGroupConditions {
-		if first == 0 || c.Timestamp < first {
-			first = c.Timestamp
-		}
-	}
-	return first
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/repair"
 	"github.com/pawl-dev/pawl/operator/foundationdb/sim"
 )
 
@@ -187,7 +188,7 @@ func TestConnectionStringByHand(t *testing.T) {
 			pods[id] = pod
 		}
 	}
-	moved, err := foundationdb.MovedCoordinators(c, func(id v1beta2.ProcessGroupID) *corev1.Pod { return pods[id] })
+	moved, err := repair.MovedCoordinators(c, func(id v1beta2.ProcessGroupID) *corev1.Pod { return pods[id] })
 	if err != nil || !moved.Majority() || len(moved.Elsewhere()) != 3 {
 		t.Fatalf("%+v, %v", moved, err)
 	}

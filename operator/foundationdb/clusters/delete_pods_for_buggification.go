@@ -15,7 +15,7 @@ func deletePodsForBuggification(p *pass) decision {
 	var victims []*corev1.Pod
 	for i := range p.cluster.Status.ProcessGroups {
 		g := &p.cluster.Status.ProcessGroups[i]
-		pod := p.member(g.ProcessGroupID).pod
+		pod := p.member(g.ProcessGroupID).Pod
 		if pod == nil || pod.DeletionTimestamp != nil {
 			continue
 		}
@@ -24,21 +24,17 @@ func deletePodsForBuggification(p *pass) decision {
 			victims = append(victims, pod)
 		}
 	}
-	return deletes(p, "delete pod", victims, "spec.buggify asks for another pod",
+	return deletes("delete pod", victims, "spec.buggify asks for another pod",
 		outcome.Wait(upgradeAgain, "PodsChangeForBuggification", "%d pods are made anew", len(victims)))
 }
 
 // deletes decides to delete pods, one after the other.
-func deletes(_ *pass, name string, victims []*corev1.Pod, evidence string, out outcome.Outcome) decision {
+func deletes(name string, victims []*corev1.Pod, evidence string, out outcome.Outcome) decision {
 	if len(victims) == 0 {
 		return decision{}
 	}
-	targets := make([]string, len(victims))
-	for i, pod := range victims {
-		targets[i] = pod.Name
-	}
 	return acts(out, act{
-		Name: name, Targets: targets,
+		Name: name, Targets: objectNames(victims),
 		Do: func(ctx context.Context, p *pass) outcome.Outcome {
 			return each(ctx, victims, "PodNotDeleted", func(pod *corev1.Pod) error { return p.delete(ctx, pod, "Pod", evidence) })
 		},

@@ -14,7 +14,7 @@ func deleteTerminalPods(p *pass) decision {
 	var victims []*corev1.Pod
 	var soonest time.Duration
 	for i := range p.cluster.Status.ProcessGroups {
-		pod := p.member(p.cluster.Status.ProcessGroups[i].ProcessGroupID).pod
+		pod := p.member(p.cluster.Status.ProcessGroups[i].ProcessGroupID).Pod
 		if pod == nil || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded {
 			continue
 		}
@@ -26,7 +26,7 @@ func deleteTerminalPods(p *pass) decision {
 		}
 		victims = append(victims, pod)
 	}
-	d := deletes(p, "delete ended pod", victims, "it has ended and does not run again", outcome.Done())
+	d := deletes("delete ended pod", victims, "it has ended and does not run again", outcome.Done())
 	if len(victims) == 0 && soonest > 0 {
 		return later(soonest, "PodsEnded", "pods that have ended are deleted after %s", least)
 	}

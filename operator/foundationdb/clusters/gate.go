@@ -39,16 +39,16 @@ func (p *pass) undisturbed() fdb.Verdict {
 	if p.disturbed != "" {
 		return fdb.Verdict{Reason: ActedBefore, Message: "the status is older than this pass's " + p.disturbed}
 	}
-	if since := p.now.Sub(p.memory.disturbedAt); since >= 0 && since < blindFor && !p.hasSeen(since) {
+	if since := p.now.Sub(p.memory.disturbedAt); since >= 0 && since < blindFor && !hasSeen(p.status, p.cluster.Status.RunningVersion, since) {
 		return fdb.Verdict{Reason: ActedBefore, Message: "the status does not know yet of the " + p.memory.disturbed, In: blindFor - since}
 	}
 	return fdb.Verdict{Open: true}
 }
 
 // hasSeen reports whether the status tells of a recovery in that time, or of servers that have started since.
-func (p *pass) hasSeen(since time.Duration) bool {
-	running, err := fdb.ParseVersion(p.cluster.Status.RunningVersion)
-	return err == nil && p.status != nil && fdb.MinimumUptime(p.status, running) <= since
+func hasSeen(s *fdb.Status, version string, since time.Duration) bool {
+	running, err := fdb.ParseVersion(version)
+	return err == nil && s != nil && fdb.MinimumUptime(s, running) <= since
 }
 
 // tolerant judges full fault tolerance.

@@ -3,6 +3,8 @@ package clusters
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -10,10 +12,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/lock"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/adoption"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/groups"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/probe"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/stored"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/upgrades"
 	"github.com/pawl-dev/pawl/operator/foundationdb/port"
 )
 
@@ -84,27 +92,21 @@ type pass struct {
 	pods *foundationdb.Wanted
 	ids  map[v1beta2.ProcessGroupID]fdb.GroupID // of groups, read
 	// ours are the groups by id, into cluster.Status.ProcessGroups.
-	ours map[v1beta2.ProcessGroupID]*v1beta2.ProcessGroupStatus
+	ours groups.ByID
 	// disturbed is what this pass has done that starts a recovery.
 	disturbed string
 	// leaving are coordinators that this pass has excluded.
 	leaving   bool
-	upgrades  bool        // the running and the desired version cannot talk to each other
-	asDesired bool        // the status needs nothing
-	foreign   bool        // another operator has made the cluster, and its take-over is not approved
-	approved  bool        // a person has approved what this pass does
-	hash      string      // of the plan, while links are held
-	held      upgradeHold // why no incompatible upgrade begins
-	// lackVariable are the groups whose pods cannot take the files of the spec; see findLacking.
-	lackVariable map[v1beta2.ProcessGroupID]bool
+	asDesired bool // the status needs nothing
+	owner     adoption.Owner
+	approved  bool          // a person has approved what this pass does
+	hash      string        // of the plan, while links are held
+	held      upgrades.Hold // why no incompatible upgrade begins
 }
-
-// group returns the group with an id; nil if there is none.
-func (p *pass) group(id v1beta2.ProcessGroupID) *v1beta2.ProcessGroupStatus { return p.ours[id] }
 
 // index makes ours fit the list of groups. Whoever adds or removes a group calls it.
 func (p *pass) index() {
-	p.ours = make(map[v1beta2.ProcessGroupID]*v1beta2.ProcessGroupStatus, len(p.cluster.Status.ProcessGroups))
+	p.ours = make(groups.ByID, len(p.cluster.Status.ProcessGroups))
 	if p.ids == nil {
 		p.ids = make(map[v1beta2.ProcessGroupID]fdb.GroupID, len(p.cluster.Status.ProcessGroups))
 	}
@@ -122,5 +124,88 @@ func (p *pass) index() {
 // endpoint is the database of the cluster.
 func (p *pass) endpoint() (port.Endpoint, error) { return port.EndpointOf(p.cluster) }
 
-// uses says how a group's pod is made.
 func classOf(g *v1beta2.ProcessGroupStatus) fdb.Class { return fdb.Class(g.ProcessClass) }
+
+// run runs a tool against the database of the cluster.
+func (p *pass) run(ctx context.Context, call fdb.Call) fdb.Result {
+	at, err := p.endpoint()
+	if err != nil {
+		return fdb.Result{Outcome: fdb.Refused, Reason: fdb.DatabaseUnreachable, Text: fault.Message(err)}
+	}
+	return p.database.Run(ctx, at, call).Result
+}
+
+// reasonOf is the reason of a result as a condition shows it.
+func reasonOf(r fdb.Result) string {
+	if r.Reason == "" {
+		return "ToolFailed"
+	}
+	return string(r.Reason)
+}
+
+// event tells people what was done to the cluster.
+func (p *pass) event(reason, format string, args ...any) {
+	p.objects.Tell(p.stored, port.Event{Reason: reason, Message: fmt.Sprintf(format, args...)})
+}
+
+// memory is what an operator knows of a cluster from former passes. Nothing in it is needed: after a
+// restart the world says all of it again.
+type memory struct {
+	writes   stored.Writes
+	peer     stored.Peer
+	pruned   stored.Pruned
+	hash     string // of a plan that waits for its approval, as it was told
+	tools    probe.Tools
+	sidecars probe.Sidecars
+	// pods are the children as they should be, with what was worked out of them.
+	pods *foundationdb.Wanted
+	// clusterFileWritten is when the connection string was written into a pod whose servers do not report.
+	clusterFileWritten map[types.UID]time.Time
+	// told is what the other operators know of the groups that something is to be done with; nil: that is not known.
+	told map[fdb.Action][]string
+	// lockMayBeOurs: the lock was taken, or could have been.
+	lockMayBeOurs bool
+	fixed         map[string]bool // storage classes whose volumes cannot grow
+	removed       time.Time       // when the last removal began
+	// moved is a change of the connection string that may not be stored yet: a conflict must not lose it, since nobody may
+	// be left at the former coordinators.
+	moved struct{ from, to string }
+	// disturbed is the last act that started a recovery, and when it was done.
+	disturbed   string
+	disturbedAt time.Time
+}
+
+// remember returns the memory of a cluster.
+func (o *Operator) remember(uid types.UID) *memory {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	m := o.memories[uid]
+	if m == nil {
+		m = &memory{clusterFileWritten: map[types.UID]time.Time{}, fixed: map[string]bool{}}
+		o.memories[uid] = m
+	}
+	return m
+}
+
+func (o *Operator) forget(uid types.UID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.memories, uid)
+}
+
+// connection is the connection string of a cluster whose status has this one.
+func (m *memory) connection(stored string) string {
+	switch stored {
+	case m.moved.from:
+		return m.moved.to
+	case m.moved.to:
+		m.moved.from, m.moved.to = "", ""
+	}
+	return stored
+}
+
+// keep drops what is known of pods that are gone.
+func (m *memory) keep(there map[types.UID]bool) {
+	m.sidecars.Forget(func(uid types.UID) bool { return !there[uid] })
+	maps.DeleteFunc(m.clusterFileWritten, func(uid types.UID, _ time.Time) bool { return !there[uid] })
+}

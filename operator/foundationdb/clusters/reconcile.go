@@ -10,12 +10,15 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pawl-dev/pawl/chain"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/groups"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/stored"
 	"github.com/pawl-dev/pawl/operator/foundationdb/port"
 	"github.com/pawl-dev/pawl/outcome"
 )
@@ -33,13 +36,16 @@ func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 		p.pause()
 		return outcome.Fail(p.save(ctx))
 	}
-	switch p.memory.judge(p.stored) {
-	case stale:
+	switch p.memory.peer.Judge(p.stored, p.stored.Annotations[AdoptedAnnotation]) {
+	case stored.Stale:
 		return outcome.Later(time.Second, "ReadLate", "the cluster that was read is older than the one that was stored")
-	case foreign:
+	case stored.Foreign:
 		return p.yield(ctx)
-	case current:
-		p.recall()
+	case stored.Current:
+		if p.memory.pruned.Recall(&p.stored.Status) {
+			p.cluster.Status = *p.stored.Status.DeepCopy()
+			p.index()
+		}
 	}
 	if err := p.gather(ctx); err != nil {
 		return outcome.Fail(err)
@@ -54,21 +60,22 @@ func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 	}
 	p.warn()
 	links := p.links()
-	if !p.cached() {
+	if !cached(p.stored, o.options) {
 		links = rereading(links)
 	}
 	report := links.ReconcileAndSave(ctx, p, func(ctx context.Context, p *pass, r chain.Report) error {
 		p.conclude(r)
 		return p.save(ctx)
 	})
-	p.tell(report)
+	if o.options.Links != nil {
+		tell(o.options.Links, ref, report)
+	}
 	return report.Outcome()
 }
 
 // yield leaves a cluster alone whose status another program writes. It is told once.
 func (p *pass) yield(ctx context.Context) outcome.Outcome {
-	if !p.memory.known.told {
-		p.memory.known.told = true
+	if p.memory.peer.Tell() {
 		p.blockedByPeer()
 		if err := p.save(ctx); err != nil && !errors.Is(err, fault.WriteConflict) {
 			return outcome.Fail(err)
@@ -109,17 +116,17 @@ func (o *Operator) begin(ctx context.Context, ref control.Ref) (*pass, error) {
 		return nil, nil
 	}
 	p := &pass{Operator: o, now: o.options.Now(), stored: c, memory: o.remember(c.UID)}
-	p.memory.tidy(p.now)
+	p.memory.writes.Tidy(p.now)
 	p.prepare()
-	p.random = rand.New(rand.NewPCG(p.seed(), 0)) //nolint:gosec // ids are no secrets
+	p.random = rand.New(rand.NewPCG(seed(p.stored.UID, p.ours), 0)) //nolint:gosec // ids are no secrets
 	return p, nil
 }
 
 // seed follows from the groups that there are: as long as they are the same, a plan draws the same ids.
-func (p *pass) seed() uint64 {
+func seed(uid types.UID, ours groups.ByID) uint64 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(p.stored.UID))
-	for _, id := range slices.Sorted(maps.Keys(p.ours)) {
+	_, _ = h.Write([]byte(uid))
+	for _, id := range slices.Sorted(maps.Keys(ours)) {
 		_, _ = h.Write([]byte(id))
 	}
 	return h.Sum64()
@@ -151,18 +158,18 @@ func (p *pass) save(ctx context.Context) error {
 	}
 	written := p.stored.DeepCopy()
 	written.Status = *p.cluster.Status.DeepCopy()
-	p.memory.tries(written)
+	p.memory.peer.Tries(written)
 	if err := p.objects.SaveStatus(ctx, written); err != nil {
 		if errors.Is(err, control.NotFound) { // deleted in the meantime
 			return nil
 		}
 		return err
 	}
-	p.notePruned(written.Status)
-	p.stored.ResourceVersion, p.stored.Status = written.ResourceVersion, *p.cluster.Status.DeepCopy()
-	if !p.memory.known.blocked {
-		p.memory.stored(written)
+	if pruned := &p.memory.pruned; pruned.Note(p.cluster.Status, written.Status) {
+		p.objects.Tell(p.stored, port.Event{Reason: StatusPruned.Reason(), Message: prunedMessage(pruned) + ". " + StatusPruned.Remedy, Warning: true})
 	}
+	p.stored.ResourceVersion, p.stored.Status = written.ResourceVersion, *p.cluster.Status.DeepCopy()
+	p.memory.peer.Stored(written)
 	return nil
 }
 
@@ -188,10 +195,7 @@ func (p *pass) warn() {
 }
 
 // tell reports how the links went.
-func (p *pass) tell(r chain.Report) {
-	if p.options.Links == nil {
-		return
-	}
+func tell(links func(cluster, link string, took time.Duration, result, reason string), ref control.Ref, r chain.Report) {
 	for _, link := range r.Links {
 		result := "done"
 		switch out := link.Outcome; {
@@ -206,6 +210,6 @@ func (p *pass) tell(r chain.Report) {
 		if err := link.Outcome.Err(); err != nil {
 			reason = fault.Of(err).Reason()
 		}
-		p.options.Links(p.cluster.Namespace+"/"+p.cluster.Name, link.Name, link.Took, result, reason)
+		links(ref.Namespace+"/"+ref.Name, link.Name, link.Took, result, reason)
 	}
 }

@@ -2,9 +2,7 @@ package clusters
 
 import (
 	"context"
-	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,13 +11,13 @@ import (
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/locks"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
 const (
-	includeAgain   = time.Minute
-	reasonRemoved  = "RemovedRecently"
-	neverScheduled = time.Hour // after which a pod without an address was never in the database
+	includeAgain  = time.Minute
+	reasonRemoved = "RemovedRecently"
 )
 
 // removeProcessGroups removes marked groups: first it is proved that nothing of the database is on them,
@@ -35,17 +33,20 @@ func removeProcessGroups(p *pass) decision {
 		g := &p.cluster.Status.ProcessGroups[i]
 		m := p.member(g.ProcessGroupID)
 		switch {
-		case p.silent() && (g.ExclusionTimestamp == nil || m.pod != nil):
-		case !g.Marked() || isolated(m.pod) || foundationdb.Targets(p.cluster.Spec.Buggify.BlockRemoval, g.ProcessGroupID):
-		case !g.Excluded() && classOf(g) != fdb.ClassTest && !p.neverInDatabase(g):
+		case p.silent() && (g.ExclusionTimestamp == nil || m.Pod != nil):
+		case !g.Marked() || foundationdb.Isolated(m.Pod) || foundationdb.Targets(p.cluster.Spec.Buggify.BlockRemoval, g.ProcessGroupID):
+		case !g.Excluded() && classOf(g) != fdb.ClassTest && !p.exclusions().NeverInDatabase(g):
 			draining = append(draining, g)
-		case m.pod == nil && m.claim == nil && m.service == nil:
+		case m.Pod == nil && m.Claim == nil && m.Service == nil:
 			gone = append(gone, g)
 		default:
 			going = append(going, g)
 		}
 	}
-	left := p.leftExclusions()
+	var left []string
+	if !p.silent() {
+		left = p.exclusions().Left(func(id v1beta2.ProcessGroupID) bool { return p.members[id] != nil })
+	}
 	if len(draining)+len(going)+len(gone)+len(left) == 0 {
 		return decision{}
 	}
@@ -53,18 +54,18 @@ func removeProcessGroups(p *pass) decision {
 	var d decision
 	if len(draining) > 0 {
 		if p.undisturbed().Open {
-			list = append(list, p.proving(draining))
+			list = append(list, proving(draining))
 		}
 		d = later(startAgain, "ExclusionInProgress", "%d groups are being drained", len(draining))
 	}
 	if batch, wait := p.removalBatch(going); len(batch) > 0 {
-		list = append(list, locked(p.removing(batch)))
+		list = append(list, locked(removing(batch)))
 		d = later(upgradeAgain, "GroupsGo", "%d groups are on their way out", len(going))
 	} else if !wait.Outcome.IsDone() {
 		d = wait
 	}
 	if len(gone) > 0 {
-		if v := p.open(fdb.GateInclude); v.Open || !p.anyExcluded(gone) {
+		if v := p.open(fdb.GateInclude); v.Open || len(p.exclusions().ToInclude(gone, locks.Global(p.cluster))) == 0 {
 			list = append(list, p.including(gone))
 		} else {
 			d = closed(v, upgradeAgain)
@@ -72,7 +73,7 @@ func removeProcessGroups(p *pass) decision {
 	}
 	if len(left) > 0 && len(gone) == 0 {
 		if v := p.open(fdb.GateInclude); v.Open {
-			list = append(list, locked(p.includingAgain(left)))
+			list = append(list, locked(includingAgain(left)))
 		} else if d.Outcome.IsDone() {
 			d = closed(v, upgradeAgain)
 		}
@@ -81,28 +82,8 @@ func removeProcessGroups(p *pass) decision {
 	return d
 }
 
-// leftExclusions are the entries of the database's exclusions that name groups of this cluster of which nothing is
-// there: an operator that was frozen has excluded what another one had removed.
-func (p *pass) leftExclusions() []string {
-	prefix := p.cluster.Spec.ProcessGroupIDPrefix
-	if p.silent() || foundationdb.UsesLocks(p.cluster.Spec) && prefix == "" {
-		return nil // they may be those of another operator
-	}
-	var left []string
-	for _, e := range p.exclusions() {
-		id, ok := cutLocality(e)
-		if !ok || p.ours[id] != nil || p.members[id] != nil || len(p.processes[id]) > 0 {
-			continue
-		}
-		if parsed, err := fdb.ParseGroupID(string(id)); err == nil && parsed.Prefix == prefix {
-			left = append(left, e)
-		}
-	}
-	return left
-}
-
 // includingAgain is the act of including what is left of removed groups.
-func (p *pass) includingAgain(left []string) act {
+func includingAgain(left []string) act {
 	return act{
 		Name: "include what is not there", Targets: left,
 		Do: func(ctx context.Context, p *pass) outcome.Outcome {
@@ -115,44 +96,76 @@ func (p *pass) includingAgain(left []string) act {
 	}
 }
 
-// isolated reports whether somebody has taken a pod out of the cluster to look at it.
-func isolated(pod *corev1.Pod) bool {
-	return pod != nil && pod.Annotations[foundationdb.IsolateAnnotation] == "true"
-}
-
-// neverInDatabase reports whether a group has been pending for so long without an address that nothing of
-// the database can be on it.
-func (p *pass) neverInDatabase(g *v1beta2.ProcessGroupStatus) bool {
-	return len(g.Addresses) == 0 && len(p.processes[g.ProcessGroupID]) == 0 && g.Lasts(v1beta2.PodPending, neverScheduled, p.now)
-}
-
-// knownBy is everything that a group is known by, as fdb.Removable reads it.
-func (p *pass) knownBy(g *v1beta2.ProcessGroupStatus) string {
-	var parts []string
-	if foundationdb.UsesLocalities(p.cluster) {
-		parts = append(parts, fdb.LocalityPrefix+fdb.InstanceLocality+":"+string(g.ProcessGroupID))
-	}
-	parts = append(parts, p.addressTargets(g)...)
-	if pod := p.member(g.ProcessGroupID).pod; pod != nil {
-		if name := p.dnsName(g.ProcessGroupID); name != "" {
-			for n := 1; n <= foundationdb.ServersIn(pod); n++ {
-				for _, a := range fdb.AddressesOf(name, fdb.Required(p.cluster.Status.RequiredAddresses), n) {
-					parts = append(parts, a.WithoutFlags())
+// proving is the act of finding out which drained groups are safe to delete. The status must show it, and
+// one more exclude, which waits for the data, must say so: one for all that look free, and one for each
+// where that is not enough.
+func proving(draining []*v1beta2.ProcessGroupStatus) act {
+	return act{
+		Name: "prove that nothing is left on", Targets: groupIDs(draining),
+		Assume: func(p *pass) { p.ours.Excluded(idsOf(draining), p.now) },
+		Do: func(ctx context.Context, p *pass) outcome.Outcome {
+			known := map[string]v1beta2.ProcessGroupID{}
+			var targets []string
+			for _, g := range draining {
+				text := p.exclusions().KnownBy(g)
+				if text == "" || p.servers().MayAppear(g) {
+					continue
+				}
+				known[text] = g.ProcessGroupID
+				targets = append(targets, text)
+			}
+			var named []string
+			free := without(targets, fdb.Removable(p.status, targets, p.limits, func(names []string) fdb.Result {
+				named = append(named, names...)
+				return fdb.Result{Outcome: fdb.Ok}
+			}))
+			if len(free) == 0 {
+				return outcome.Done()
+			}
+			if out := outcome.Fail(p.save(ctx)); out.IsFail() {
+				return out
+			}
+			if out := p.take(ctx); !out.IsDone() {
+				return out
+			}
+			if result := p.run(ctx, fdb.Exclude(named, false)); result.Outcome != fdb.Ok && len(free) > 1 {
+				free = without(free, fdb.Removable(p.status, free, p.limits, func(names []string) fdb.Result { return p.run(ctx, fdb.Exclude(names, false)) }))
+			} else if result.Outcome != fdb.Ok {
+				return outcome.Later(startAgain, reasonOf(result), "exclude %s: %s", some(named), result)
+			}
+			var ids []v1beta2.ProcessGroupID
+			for _, text := range free {
+				appeared, err := p.appeared(ctx, p.ours[known[text]])
+				if err != nil {
+					return outcome.Fail(err)
+				}
+				if !appeared {
+					ids = append(ids, known[text])
 				}
 			}
-		}
+			if len(ids) == 0 {
+				return outcome.Done()
+			}
+			p.ours.Excluded(ids, p.now)
+			p.event("SafeToDelete", "%s: excluded, without roles, no coordinator, and exclude says so", some(names(ids)))
+			return outcome.Fail(p.save(ctx))
+		},
 	}
-	return strings.Join(parts, ",")
 }
 
-// concludeExclusion notes that groups are safe to delete.
-func (p *pass) concludeExclusion(ids []v1beta2.ProcessGroupID) {
-	for _, id := range ids {
-		if g := p.group(id); g != nil {
-			at := metaTime(p.now)
-			g.ExclusionTimestamp = &at
-		}
+// appeared reports whether a pod of a silent group has got an address while exclude was looking for its servers at the
+// others.
+func (p *pass) appeared(ctx context.Context, g *v1beta2.ProcessGroupStatus) (bool, error) {
+	was := p.member(g.ProcessGroupID).Pod
+	if was == nil || len(p.processes[g.ProcessGroupID]) > 0 {
+		return false, nil
 	}
+	pod := &corev1.Pod{}
+	pod.Namespace, pod.Name = was.Namespace, was.Name
+	if found, err := p.objects.Get(ctx, pod); err != nil || !found {
+		return false, err
+	}
+	return slices.ContainsFunc(foundationdb.PublicIPs(pod), func(ip string) bool { return !slices.Contains(g.Addresses, ip) }), nil
 }
 
 // removalBatch chooses what goes now: what is going already, or the next batch, once the last one is long
@@ -163,9 +176,9 @@ func (p *pass) removalBatch(going []*v1beta2.ProcessGroupStatus) ([]*v1beta2.Pro
 	}
 	var batch []*v1beta2.ProcessGroupStatus
 	var waiting []foundationdb.RemovalGroup
-	var last time.Time
+	last := p.memory.removed
 	for _, g := range going {
-		begun, at := p.removalBegun(g)
+		begun, at := removalBegun(p.member(g.ProcessGroupID))
 		if begun {
 			batch = append(batch, g)
 			if at.After(last) {
@@ -179,7 +192,7 @@ func (p *pass) removalBatch(going []*v1beta2.ProcessGroupStatus) ([]*v1beta2.Pro
 		return batch, decision{}
 	}
 	wait := time.Duration(*p.cluster.Spec.AutomationOptions.WaitBetweenRemovalsSeconds) * time.Second
-	if left := foundationdb.RemovalWait(maxTime(last, p.memory.removed), p.now, wait); left > 0 {
+	if left := foundationdb.RemovalWait(last, p.now, wait); left > 0 {
 		d := later(left, reasonRemoved, "the last removal began less than %s ago", wait)
 		d.Opens = left
 		return batch, d
@@ -192,29 +205,28 @@ func (p *pass) removalBatch(going []*v1beta2.ProcessGroupStatus) ([]*v1beta2.Pro
 		return batch, later(0, fault.Of(err).Reason(), "%s", fault.Message(err))
 	}
 	for _, id := range ids {
-		batch = append(batch, p.group(v1beta2.ProcessGroupID(id)))
+		batch = append(batch, p.ours[v1beta2.ProcessGroupID(id)])
 	}
 	return batch, decision{}
 }
 
 // removalBegun reports whether a resource of a group goes or is gone already, and since when.
-func (p *pass) removalBegun(g *v1beta2.ProcessGroupStatus) (bool, time.Time) {
-	m := p.member(g.ProcessGroupID)
-	if m.pod != nil {
-		if at := m.pod.DeletionTimestamp; at != nil {
+func removalBegun(m *member) (bool, time.Time) {
+	if m.Pod != nil {
+		if at := m.Pod.DeletionTimestamp; at != nil {
 			return true, at.Time
 		}
 		return false, time.Time{}
 	}
-	if m.claim != nil && m.claim.DeletionTimestamp != nil {
-		return true, m.claim.DeletionTimestamp.Time
+	if m.Claim != nil && m.Claim.DeletionTimestamp != nil {
+		return true, m.Claim.DeletionTimestamp.Time
 	}
 	return true, time.Time{} // the pod is gone
 }
 
 // removing is the act of deleting what Kubernetes has of groups: the pod, then the claim, then the
 // service, each when the one before it is gone.
-func (p *pass) removing(batch []*v1beta2.ProcessGroupStatus) act {
+func removing(batch []*v1beta2.ProcessGroupStatus) act {
 	ids := idsOf(batch)
 	return act{
 		Name: "delete the resources of", Targets: names(ids),
@@ -225,7 +237,7 @@ func (p *pass) removing(batch []*v1beta2.ProcessGroupStatus) act {
 		},
 		Do: func(ctx context.Context, p *pass) outcome.Outcome {
 			for _, id := range ids {
-				if g := p.group(id); !g.Excluded() { // nothing of the database was ever on it: its pod does not come back
+				if g := p.ours[id]; !g.Excluded() { // nothing of the database was ever on it: its pod does not come back
 					g.ExclusionSkipped = true
 				}
 			}
@@ -239,7 +251,7 @@ func (p *pass) removing(batch []*v1beta2.ProcessGroupStatus) act {
 
 // removeNext deletes the next resource of a group.
 func (p *pass) removeNext(ctx context.Context, id v1beta2.ProcessGroupID) error {
-	m, g := p.member(id), p.group(id)
+	m, g := p.member(id), p.ours[id]
 	evidence := "the group is excluded, has no role, and is no coordinator"
 	if g.ExclusionSkipped {
 		evidence = "the group was never in the database"
@@ -248,53 +260,27 @@ func (p *pass) removeNext(ctx context.Context, id v1beta2.ProcessGroupID) error 
 		}
 	}
 	switch {
-	case m.pod != nil:
-		if m.pod.DeletionTimestamp != nil {
+	case m.Pod != nil:
+		if m.Pod.DeletionTimestamp != nil {
 			return nil
 		}
 		p.memory.removed = p.now
-		return p.delete(ctx, m.pod, "Pod", evidence)
-	case m.claim != nil:
-		if m.claim.DeletionTimestamp != nil {
+		return p.delete(ctx, m.Pod, "Pod", evidence)
+	case m.Claim != nil:
+		if m.Claim.DeletionTimestamp != nil {
 			return nil
 		}
-		return p.delete(ctx, m.claim, "Claim", evidence+"; its pod is gone")
-	case m.service != nil && m.service.DeletionTimestamp == nil:
-		return p.delete(ctx, m.service, "Service", evidence+"; its pod is gone")
+		return p.delete(ctx, m.Claim, "Claim", evidence+"; its pod is gone")
+	case m.Service != nil && m.Service.DeletionTimestamp == nil:
+		return p.delete(ctx, m.Service, "Service", evidence+"; its pod is gone")
 	}
 	return nil
-}
-
-// anyExcluded reports whether the database still has an exclusion of one of the groups.
-func (p *pass) anyExcluded(groups []*v1beta2.ProcessGroupStatus) bool {
-	return slices.ContainsFunc(groups, func(g *v1beta2.ProcessGroupStatus) bool { return len(p.toInclude(g)) > 0 })
-}
-
-// toInclude are the exclusions of a group: those that the status shows, and that by which the group was excluded,
-// which a partial status may not show.
-func (p *pass) toInclude(g *v1beta2.ProcessGroupStatus) []string {
-	targets := p.excludedBy(g)
-	if g.ExclusionTimestamp == nil || g.ExclusionSkipped {
-		return targets
-	}
-	if live := p.status.Cluster.Configuration; p.global() && live != nil && live.ExcludedServers != nil {
-		return targets // another operator may have included it
-	}
-	for _, target := range p.exclusionTargets(g) {
-		if !slices.Contains(targets, target) {
-			targets = append(targets, target)
-		}
-	}
-	return targets
 }
 
 // including is the act of including again what is gone, and of forgetting it.
 func (p *pass) including(gone []*v1beta2.ProcessGroupStatus) act {
 	ids := idsOf(gone)
-	var targets []string
-	for _, g := range gone {
-		targets = append(targets, p.toInclude(g)...)
-	}
+	targets := p.exclusions().ToInclude(gone, locks.Global(p.cluster))
 	forget := func(p *pass) {
 		p.cluster.Status.ProcessGroups = slices.DeleteFunc(p.cluster.Status.ProcessGroups, func(g v1beta2.ProcessGroupStatus) bool {
 			return slices.Contains(ids, g.ProcessGroupID)
@@ -318,9 +304,9 @@ func (p *pass) including(gone []*v1beta2.ProcessGroupStatus) act {
 	switch {
 	case len(targets) == 0: // others may have included them
 		return a
-	case p.global():
+	case locks.Global(p.cluster):
 		return p.together(fdb.Inclusion, a.Name, names(ids), func(ctx context.Context, p *pass, groups []string, addresses map[string][]string) outcome.Outcome {
-			for _, target := range p.exclusionsOf(groups, addresses) {
+			for _, target := range p.exclusions().Of(groups, addresses) {
 				if !slices.Contains(targets, target) {
 					targets = append(targets, target)
 				}
@@ -329,32 +315,6 @@ func (p *pass) including(gone []*v1beta2.ProcessGroupStatus) act {
 		})
 	}
 	return locked(a)
-}
-
-// exclusionsOf are the entries of the database's exclusions that stand for groups of any operator, as their lists
-// tell their addresses. An address that a process reports, or that is another group's, stays.
-func (p *pass) exclusionsOf(groups []string, addresses map[string][]string) []string {
-	var found []string
-	for _, e := range p.exclusions() {
-		if id, ok := cutLocality(e); ok {
-			if slices.Contains(groups, string(id)) {
-				found = append(found, e)
-			}
-			continue
-		}
-		host := e
-		if a, err := netip.ParseAddrPort(e); err == nil {
-			host = a.Addr().String()
-		}
-		host = strings.Trim(host, "[]")
-		for _, group := range groups {
-			if slices.Contains(addresses[group], host) && !p.shared(host, v1beta2.ProcessGroupID(group)) {
-				found = append(found, e)
-				break
-			}
-		}
-	}
-	return found
 }
 
 func idsOf(groups []*v1beta2.ProcessGroupStatus) []v1beta2.ProcessGroupID {
@@ -370,11 +330,4 @@ func groupIDs(groups []*v1beta2.ProcessGroupStatus) []string { return names(idsO
 // without are the texts that are not in a list.
 func without(all, some []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(text string) bool { return slices.Contains(some, text) })
-}
-
-func maxTime(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -15,7 +15,7 @@ import (
 func removeServices(p *pass) decision {
 	var extra []*corev1.Service
 	if p.headless != nil && p.headless.DeletionTimestamp == nil && foundationdb.HeadlessService(p.cluster) == nil {
-		if p.namesInUse() || p.filesBehind() {
+		if p.servers().NamesInUse() || filesBehind(&p.cluster.Status) {
 			return later(removalAgain, "NamesInUse", "names of the headless service are still in cluster files")
 		}
 		extra = append(extra, p.headless)
@@ -24,13 +24,13 @@ func removeServices(p *pass) decision {
 		for i := range p.cluster.Status.ProcessGroups {
 			g := &p.cluster.Status.ProcessGroups[i]
 			m := p.member(g.ProcessGroupID)
-			if m.service == nil || m.service.DeletionTimestamp != nil || g.Marked() {
+			if m.Service == nil || m.Service.DeletionTimestamp != nil || g.Marked() {
 				continue
 			}
-			if m.pod == nil || m.pod.Annotations[foundationdb.PublicIPSourceAnnotation] == string(v1beta2.PublicIPService) {
+			if m.Pod == nil || m.Pod.Annotations[foundationdb.PublicIPSourceAnnotation] == string(v1beta2.PublicIPService) {
 				continue // its servers still use the address
 			}
-			extra = append(extra, m.service)
+			extra = append(extra, m.Service)
 		}
 	}
 	if len(extra) == 0 {
@@ -47,11 +47,11 @@ func removeServices(p *pass) decision {
 }
 
 // filesBehind reports whether a pod may have a cluster file that is not the present one.
-func (p *pass) filesBehind() bool {
-	for i := range p.cluster.Status.ProcessGroups {
-		if p.cluster.Status.ProcessGroups[i].Has(v1beta2.IncorrectConfigMap) {
+func filesBehind(s *v1beta2.FoundationDBClusterStatus) bool {
+	for i := range s.ProcessGroups {
+		if s.ProcessGroups[i].Has(v1beta2.IncorrectConfigMap) {
 			return true
 		}
 	}
-	return p.cluster.Status.HasIncorrectConfigMap
+	return s.HasIncorrectConfigMap
 }

@@ -1,8 +1,14 @@
 package clusters
 
 import (
+	"context"
+	"encoding/json"
+
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/groups"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/servers"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
@@ -22,16 +28,16 @@ func replaceMisconfigured(p *pass) decision {
 		}
 		id, known := p.ids[g.ProcessGroupID]
 		m := p.member(g.ProcessGroupID)
-		if !known || m.pod == nil {
+		if !known || m.Pod == nil {
 			continue
 		}
-		reason, replace := p.pods.Misconfigured(id, m.pod, m.claim, foundationdb.MisconfiguredOptions{
+		reason, replace := p.pods.Misconfigured(id, m.Pod, m.Claim, foundationdb.MisconfiguredOptions{
 			SecurityContext: p.options.ReplaceOnSecurityContext,
 		})
-		if !replace && g.Has(v1beta2.IncorrectPodSpec) && p.cannotSpare(g.ProcessGroupID) {
+		if !replace && g.Has(v1beta2.IncorrectPodSpec) && cannotSpare(p.servers(), g.ProcessGroupID) {
 			reason, replace = "it has a coordinator that cannot be spared while its pod is made anew", true
 		}
-		if _, size, grown := p.pods.ClaimDiffers(m.claim, id); !replace && size != nil && p.fixedSize(m.claim) {
+		if _, size, grown := p.pods.ClaimDiffers(m.Claim, id); !replace && size != nil && p.memory.fixed[groups.StorageClass(m.Claim)] {
 			reason, replace = grown+", and its class does not let it grow", true
 		}
 		if replace {
@@ -55,7 +61,7 @@ func replaceMisconfigured(p *pass) decision {
 	if !p.cluster.Status.Configured { // the first coordinators are among them
 		return later(startAgain, "NotConfigured", "%d groups are replaced once there is a database", len(wrong))
 	}
-	if p.converts() {
+	if converts(p.cluster) {
 		return later(upgradeAgain, "UpgradeOrConversion", "%d groups are replaced after the upgrade or the TLS conversion", len(wrong))
 	}
 	chosen := wrong
@@ -74,24 +80,53 @@ func replaceMisconfigured(p *pass) decision {
 
 // cannotSpare reports whether the coordinators have no majority without those of a group, as the only one of a cluster
 // without redundancy: a pod that is made anew has another IP.
-func (p *pass) cannotSpare(id v1beta2.ProcessGroupID) bool {
-	all := len(p.coordinators())
-	return all > 0 && all < 3 && p.status != nil && p.coordinate([]string{string(id)})
+func cannotSpare(s servers.Servers, id v1beta2.ProcessGroupID) bool {
+	all := len(s.Coordinators())
+	return all > 0 && all < 3 && s.Status != nil && s.Coordinate([]string{string(id)})
 }
 
 // converts reports whether servers change in a way in which no pod may be made anew.
-func (p *pass) converts() bool {
-	return foundationdb.UpgradesIncompatibly(p.cluster) || foundationdb.ConvertsTLS(p.cluster)
+func converts(c *v1beta2.FoundationDBCluster) bool {
+	return foundationdb.UpgradesIncompatibly(c) || foundationdb.ConvertsTLS(c)
 }
 
 // marking is the act of marking groups for removal. The status is saved.
 func marking(name string, ids, skipExclusion []v1beta2.ProcessGroupID) act {
 	return saving(name, names(ids), func(p *pass) {
 		for _, id := range ids {
-			p.markGroup(id, false)
+			p.ours.Mark(id, false, p.now)
 		}
 		for _, id := range skipExclusion {
-			p.markGroup(id, true)
+			p.ours.Mark(id, true, p.now)
 		}
 	})
+}
+
+// growths are the claims that are to grow next, and how many are smaller than they should be.
+func (p *pass) growths() (next []groups.Growth, left int) {
+	return groups.Growths(p.cluster, p.pods, p.member, p.memory.fixed)
+}
+
+// growing is the act of letting claims grow. Where their class does not allow it, their groups are
+// replaced by the next pass.
+func growing(all []groups.Growth) act {
+	return act{
+		Name: "grow claim", Targets: texts(all, func(g groups.Growth) string { return g.Claim.Name }),
+		Do: func(ctx context.Context, p *pass) outcome.Outcome {
+			return each(ctx, all, "ClaimNotGrown", func(g groups.Growth) error {
+				patch, err := json.Marshal(map[string]any{
+					"metadata": metadataPatch(nil, map[string]string{foundationdb.SpecAnnotation: g.Hash}),
+					"spec":     map[string]any{"resources": map[string]any{"requests": map[string]any{"storage": g.Size.String()}}},
+				})
+				if err != nil {
+					return err
+				}
+				err = p.patch(ctx, g.Claim, patch)
+				if err != nil && !fault.Of(err).Uncharged {
+					p.memory.fixed[groups.StorageClass(g.Claim)] = true
+				}
+				return err
+			})
+		},
+	}
 }

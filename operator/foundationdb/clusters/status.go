@@ -7,28 +7,46 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pawl-dev/pawl/chain"
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/kube/condition"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/adoption"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/conditions"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/groups"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/probe"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/stored"
+	"github.com/pawl-dev/pawl/operator/foundationdb/port"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
 // observe brings the status of the cluster up to what was gathered. Nothing is written yet.
 func (p *pass) observe() {
 	s := &p.cluster.Status
-	p.observeOwner()
-	p.recover()
-	p.adopt()
-	p.observeDatabase()
+	p.owner = adoption.OwnerOf(p.stored, len(p.members), p.options.AdoptAtOnce)
+	recoverStatus(s, p.configMap, p.desired)
+	groups.Adopt(p.cluster, p.members)
+	p.order()
+	if connection, told := probe.Observe(p.servers()); told {
+		p.connect(connection)
+	}
 	if s.RunningVersion != p.stored.Status.RunningVersion {
 		p.validate()
 	}
 	p.holdUpgrade()
-	p.mark()
-	p.observePods()
-	s.RequiredAddresses = p.requiredAddresses()
+	for _, id := range p.cluster.Spec.ProcessGroupsToRemove {
+		p.ours.Mark(id, false, p.now)
+	}
+	for _, id := range p.cluster.Spec.ProcessGroupsToRemoveWithoutExclusion {
+		p.ours.Mark(id, true, p.now)
+	}
+	groups.ObservePods(p.cluster, p.member)
+	s.RequiredAddresses = requiredAddresses(p.cluster)
 
 	wanted, err := foundationdb.ConfigMap(p.cluster)
 	if err == nil {
@@ -37,47 +55,30 @@ func (p *pass) observe() {
 		p.problems = append(p.problems, foundationdb.Problem{Path: "spec", Reason: err.Error()})
 	}
 	s.HasIncorrectConfigMap = p.wanted == nil || !covers(p.configMap, p.wanted)
-	s.HasIncorrectServiceConfig = p.servicesDiffer()
+	s.HasIncorrectServiceConfig = servicesDiffer(p.servers(), p.headless, p.member)
 	p.pods = p.memory.pods.Renewed(p.cluster)
 	p.memory.pods = p.pods
 	p.keepClaims()
-	p.observeGroups()
+	judge := groups.Judge{Servers: p.servers(), Desired: p.desired, Pods: p.pods, Wanted: p.wanted, Nodes: p.nodes, Limits: p.limits}
+	judge.Observe(p.member)
 	p.count()
 }
 
-// recover fills in what a lost status has forgotten.
-func (p *pass) recover() {
-	s := &p.cluster.Status
-	if s.ConnectionString == "" && p.configMap != nil {
-		if _, err := fdb.ParseConnection(p.configMap.Data[foundationdb.ClusterFileKey]); err == nil {
-			s.ConnectionString = p.configMap.Data[foundationdb.ClusterFileKey]
+// recoverStatus fills in what a lost status has forgotten.
+func recoverStatus(s *v1beta2.FoundationDBClusterStatus, configMap *corev1.ConfigMap, version string) {
+	if s.ConnectionString == "" && configMap != nil {
+		if _, err := fdb.ParseConnection(configMap.Data[foundationdb.ClusterFileKey]); err == nil {
+			s.ConnectionString = configMap.Data[foundationdb.ClusterFileKey]
 		}
 	}
-	if s.RunningVersion == "" && p.configMap != nil {
-		if _, err := fdb.ParseVersion(p.configMap.Data[foundationdb.RunningVersionKey]); err == nil {
-			s.RunningVersion = p.configMap.Data[foundationdb.RunningVersionKey]
+	if s.RunningVersion == "" && configMap != nil {
+		if _, err := fdb.ParseVersion(configMap.Data[foundationdb.RunningVersionKey]); err == nil {
+			s.RunningVersion = configMap.Data[foundationdb.RunningVersionKey]
 		}
 	}
 	if s.RunningVersion == "" {
-		s.RunningVersion = p.desired
+		s.RunningVersion = version
 	}
-}
-
-// adopt makes groups of children that belong to none. A group is saved before its children are made, so
-// a claim without a group is that of a database that was there before: it is never created again.
-func (p *pass) adopt() {
-	for _, id := range slices.Sorted(maps.Keys(p.members)) {
-		m := p.members[id]
-		parsed, err := fdb.ParseGroupID(string(id))
-		if p.ours[id] != nil || err != nil || m.pod == nil && m.claim == nil && m.service == nil {
-			continue
-		}
-		p.cluster.Status.ProcessGroups = append(p.cluster.Status.ProcessGroups, v1beta2.ProcessGroupStatus{
-			ProcessGroupID: id, ProcessClass: v1beta2.ProcessClass(parsed.Class),
-		})
-		p.cluster.Status.Configured = p.cluster.Status.Configured || m.claim != nil
-	}
-	p.order()
 }
 
 // order sorts the groups, so that the status does not depend on the order of lists.
@@ -88,109 +89,18 @@ func (p *pass) order() {
 	p.index()
 }
 
-// observeDatabase takes over what the database says of itself.
-func (p *pass) observeDatabase() {
-	s := &p.cluster.Status
-	if p.status == nil {
-		s.Health.Available, s.Health.Healthy = false, false
-		return
-	}
-	d := p.status
-	s.Health = v1beta2.ClusterHealth{
-		Available: yes(d.Client.DatabaseStatus.Available), Healthy: yes(d.Client.DatabaseStatus.Healthy),
-		FullReplication: yes(d.Cluster.FullReplication), DataMovementPriority: number(d.Cluster.Data.MovingData.HighestPriority),
-	}
-	counts := map[string]int{}
-	for _, processes := range p.processes {
-		for _, process := range processes {
-			if process.Version != "" && process.Class != fdb.ClassTest {
-				counts[process.Version]++
-			}
-		}
-	}
-	s.RunningVersion = fdb.RunningVersion(counts, s.RunningVersion)
-	if !s.Health.Available {
-		return
-	}
-	missing := d.Cluster.Layers.Error == configurationMissing
-	s.Configured = s.Configured || !missing
-	if live := d.Cluster.Configuration; live != nil && !missing {
-		s.DatabaseConfiguration = foundationdb.ConfigurationIn(live.Normalized())
-	}
-	if c, err := fdb.ParseConnection(d.Cluster.ConnectionString); err == nil {
-		p.connect(c)
-	}
-	if verdict, err := fdb.JudgeCoordinators(d, foundationdb.Wish(p.cluster)); err == nil {
-		s.NeedsNewCoordinators = !verdict.Valid
-	}
-}
-
-// configurationMissing is what layers say while there is no configuration (fdbserver/Status.actor.cpp at
-// 7.3.69).
-const configurationMissing = "configurationMissing"
-
 // requiredAddresses are those of the spec and those of the coordinators, which keep theirs until they
 // have moved.
-func (p *pass) requiredAddresses() v1beta2.RequiredAddressSet {
-	tls := p.cluster.Spec.MainContainer.EnableTLS
+func requiredAddresses(c *v1beta2.FoundationDBCluster) v1beta2.RequiredAddressSet {
+	tls := c.Spec.MainContainer.EnableTLS
 	need := v1beta2.RequiredAddressSet{TLS: tls, NonTLS: !tls}
-	if c, err := fdb.ParseConnection(p.cluster.Status.ConnectionString); err == nil {
-		for _, a := range c.Coordinators {
+	if connection, err := fdb.ParseConnection(c.Status.ConnectionString); err == nil {
+		for _, a := range connection.Coordinators {
 			need.TLS = need.TLS || a.TLS
 			need.NonTLS = need.NonTLS || !a.TLS
 		}
 	}
 	return need
-}
-
-// mark marks the groups that the removal lists name.
-func (p *pass) mark() {
-	spec := p.cluster.Spec
-	for _, id := range spec.ProcessGroupsToRemove {
-		p.markGroup(id, false)
-	}
-	for _, id := range spec.ProcessGroupsToRemoveWithoutExclusion {
-		p.markGroup(id, true)
-	}
-}
-
-// markGroup marks a group for removal, if there is one.
-func (p *pass) markGroup(id v1beta2.ProcessGroupID, skipExclusion bool) {
-	g := p.group(id)
-	if g == nil {
-		return
-	}
-	if g.RemovalTimestamp == nil {
-		at := metav1.NewTime(p.now).Rfc3339Copy()
-		g.RemovalTimestamp = &at
-	}
-	g.ExclusionSkipped = g.ExclusionSkipped || skipExclusion
-}
-
-// observePods takes over how the pods are made.
-func (p *pass) observePods() {
-	s, spec := &p.cluster.Status, p.cluster.Spec
-	images := map[v1beta2.ImageType]bool{spec.ImageType: true}
-	storage, logs := map[int]bool{spec.StorageServersPerPod: true}, map[int]bool{spec.LogServersPerPod: true}
-	s.HasListenIPsForAllPods = true
-	for id, g := range p.ours {
-		pod, class := p.member(id).pod, classOf(g)
-		if pod == nil { // it comes back as its data ask for
-			c := foundationdb.WithDataOf(p.cluster, class, p.member(id).claim)
-			images[c.Spec.ImageType], storage[c.Spec.StorageServersPerPod], logs[c.Spec.LogServersPerPod] = true, true, true
-			continue
-		}
-		images[foundationdb.ImageTypeOf(pod)] = true
-		switch {
-		case class == fdb.ClassStorage:
-			storage[p.member(id).servers()] = true
-		case class.LogLike():
-			logs[p.member(id).servers()] = true
-		}
-		s.HasListenIPsForAllPods = s.HasListenIPsForAllPods && foundationdb.HasListenIP(pod)
-	}
-	s.ImageTypes = slices.Sorted(maps.Keys(images))
-	s.StorageServersPerDisk, s.LogServersPerDisk = slices.Sorted(maps.Keys(storage)), slices.Sorted(maps.Keys(logs))
 }
 
 // covers reports whether a stored config map has the files that are wanted and no other, and at least
@@ -231,13 +141,13 @@ func (p *pass) count() {
 
 // reconciled reports whether nothing is left to do.
 func (p *pass) reconciled() bool {
-	return p.asDesired && p.held.reason == ""
+	return p.asDesired && p.held.Reason == ""
 }
 
 // updateStatus is the first link. What it says has been observed before the chain began.
 func updateStatus(p *pass) decision {
 	if len(p.problems) > 0 {
-		return later(0, foundationdb.SpecInvalid.Reason(), "%s", p.refusal())
+		return later(0, foundationdb.SpecInvalid.Reason(), "%s", p.findings().Refusal())
 	}
 	return acts(outcome.Done(), p.synchronising()...)
 }
@@ -251,14 +161,117 @@ func concludeStatus(p *pass) decision {
 		}
 		return decision{}
 	}
-	return later(settleAgain, "NotReconciled", "%s", p.needs())
+	return later(settleAgain, "NotReconciled", "%s", p.findings().Needs())
 }
 
-func yes(b *bool) bool { return b != nil && *b }
+// The conditions of a cluster beside Ready and Progressing.
+const (
+	TypeReconciled      = conditions.Reconciled
+	TypeAvailable       = conditions.Available
+	TypeFullReplication = conditions.FullReplication
+	TypeUpgradeBlocked  = conditions.UpgradeBlocked
+	TypeDegraded        = conditions.Degraded
+	TypeFieldsIgnored   = conditions.FieldsIgnored
+	TypePaused          = conditions.Paused
+	TypeResizing        = conditions.Resizing // its volumes grow
+)
 
-func number(n *int) int {
-	if n == nil {
-		return 0
+// conclude writes what the pass has come to: conditions, counts and plan.
+func (p *pass) conclude(r chain.Report) {
+	p.count()
+	s := &p.cluster.Status
+	s.ObservedGeneration = p.cluster.Generation
+	out := r.Outcome()
+	if len(p.problems) > 0 && !out.IsFail() {
+		out = outcome.Later(0, foundationdb.SpecInvalid.Reason(), "%s", p.findings().Refusal())
 	}
-	return *n
+	f := p.findings()
+	if f.Judged {
+		_, f.Growing = p.growths()
+	}
+	for _, c := range f.All(out) {
+		p.set(c)
+	}
+	if c := p.owner.Condition(p.hash); c != nil {
+		p.set(*c)
+	}
+	if c := statusPruned(&p.memory.pruned, p.stored.Status.Conditions); c != nil {
+		p.set(*c)
+	}
+	s.Plan = p.plan()
+}
+
+// findings are what the pass has found out so far.
+func (p *pass) findings() conditions.Findings {
+	return conditions.Findings{
+		Stored: p.stored, Cluster: p.cluster, Database: p.status, Silence: p.silence, SilenceReason: p.silenceReason,
+		Problems: p.problems, Ignored: p.ignored, Held: p.held, Reconciled: p.reconciled(), Judged: p.pods != nil && p.cluster.Spec.Version != "",
+	}
+}
+
+func (p *pass) set(c metav1.Condition) { conditions.Set(p.cluster, c, p.now) }
+
+// pause says that the spec tells the operator to leave the cluster alone.
+func (p *pass) pause() {
+	p.set(condition.New(TypePaused, metav1.ConditionTrue, "Skipped", "spec.skip is set: nothing is done"))
+	for _, t := range []string{condition.TypeReady, TypeReconciled, condition.TypeProgressing, TypeAvailable} {
+		p.set(condition.New(t, metav1.ConditionUnknown, "Skipped", "spec.skip is set: nothing is observed"))
+	}
+}
+
+// TwoOperators says that somebody else writes the status of a cluster.
+var TwoOperators = fault.Declare(fault.Kind{
+	Code: "FDB_TWO_OPERATORS", Class: fault.Blocked,
+	Title:  "another program writes the status of the cluster too",
+	Remedy: "Stop the other operator, look at the cluster, and then set the annotation pawl.dev/adopted to another value.",
+	Guide:  "foundationdb.md#coming-from-the-other-operator",
+})
+
+// StatusPruned says that the API server drops fields of the status.
+var StatusPruned = fault.Declare(fault.Kind{
+	Code: "FDB_STATUS_PRUNED", Class: fault.Blocked,
+	Title:  "the CRD of the cluster drops fields of its status",
+	Remedy: "Install the CRDs of this operator (foundationdb.crds of the chart); until then pawl fdb plan and the Events tell what the status cannot.",
+	Guide:  "foundationdb.md#coming-from-the-other-operator",
+})
+
+// TypeStatusPruned is the condition of a cluster whose CRD, that of another operator, drops fields of the status. It is
+// there once that has been seen, and only if that CRD keeps conditions.
+const TypeStatusPruned = "StatusPruned"
+
+// statusPruned is the condition of a cluster with conditions as before; nil: nothing was ever dropped.
+func statusPruned(pruned *stored.Pruned, before []metav1.Condition) *metav1.Condition {
+	var c metav1.Condition
+	switch {
+	case len(pruned.Fields) > 0:
+		c = condition.FromFault(TypeStatusPruned, StatusPruned, "%s", prunedMessage(pruned))
+		c.Status = metav1.ConditionTrue
+	case pruned.Observed && meta.FindStatusCondition(before, TypeStatusPruned) != nil:
+		c = condition.New(TypeStatusPruned, metav1.ConditionFalse, "AllKept", "the CRD that is installed keeps all fields of the status")
+	default:
+		return nil
+	}
+	return &c
+}
+
+// prunedMessage says which fields of the status are dropped.
+func prunedMessage(pruned *stored.Pruned) string {
+	return "the CRD that is installed does not keep " + pruned.String()
+}
+
+// blockedByPeer says that nothing is done any more, once.
+func (p *pass) blockedByPeer() {
+	for _, t := range []string{TypeReconciled, condition.TypeProgressing} {
+		c := condition.FromFault(t, TwoOperators, "the status has changed between two writes of this operator")
+		c.Status = metav1.ConditionFalse
+		p.set(c)
+	}
+	p.objects.Tell(p.stored, port.Event{Reason: TwoOperators.Reason(), Message: TwoOperators.Remedy, Warning: true})
+}
+
+// some lists names, at most 20 of them.
+func some[T ~string](names []T) string { return conditions.Some(names) }
+
+func names(ids []v1beta2.ProcessGroupID) []string {
+	return texts(ids, func(id v1beta2.ProcessGroupID) string { return string(id) })
 }

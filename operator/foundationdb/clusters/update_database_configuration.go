@@ -2,11 +2,12 @@ package clusters
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/coordinators"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/probe"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
@@ -22,13 +23,13 @@ func updateDatabaseConfiguration(p *pass) decision {
 	final := foundationdb.ConfigurationOf(spec.DatabaseConfiguration)
 	final.RoleCounts = final.Counts()
 	if !p.cluster.Status.Configured {
-		if p.status.Cluster.Layers.Error != configurationMissing {
+		if p.status.Cluster.Layers.Error != probe.ConfigurationMissing {
 			return later(startAgain, fdb.StatusIncomplete, "the status does not say that the database has no configuration")
 		}
-		if first, ours := p.creates(); !ours {
+		if first, ours := coordinators.Creator(p.servers()); !ours {
 			return later(startAgain, "CreatedByAnother", "the database has no configuration yet: the object whose pod is the first coordinator, %s, creates it", first)
 		}
-		return acts(outcome.Wait(time.Second, "DatabaseCreated", "the database becomes available"), p.configuring(final, true))
+		return acts(outcome.Wait(time.Second, "DatabaseCreated", "the database becomes available"), configuring(final, true))
 	}
 	live := p.status.Cluster.Configuration
 	if live == nil {
@@ -52,33 +53,11 @@ func updateDatabaseConfiguration(p *pass) decision {
 	if len(stages) > 1 {
 		out = outcome.Later(stageAgain, "StagesToCome", "%d stages of the configuration follow", len(stages)-1)
 	}
-	return acts(out, locked(p.configuring(next, false)))
-}
-
-// creates reports whether this object creates the database: the one that has made the connection string. Of those that
-// were given it, the one whose pod is the first coordinator does: exactly one of several, and the maker too when it
-// gets its own string as a seed.
-func (p *pass) creates() (first string, ours bool) {
-	spec := p.cluster.Spec
-	if spec.SeedConnectionString == "" && len(spec.PartialConnectionString.Coordinators) == 0 {
-		return "", true
-	}
-	c, err := fdb.ParseConnection(p.cluster.Status.ConnectionString)
-	if err != nil || len(c.Coordinators) == 0 {
-		return "", false
-	}
-	at := c.Coordinators[0]
-	for i := range p.cluster.Status.ProcessGroups {
-		id := p.cluster.Status.ProcessGroups[i].ProcessGroupID
-		if pod := p.member(id).pod; pod != nil && (slices.Contains(foundationdb.PublicIPs(pod), at.Host) || at.Host == p.dnsName(id)) {
-			return at.String(), true
-		}
-	}
-	return at.String(), false
+	return acts(out, locked(configuring(next, false)))
 }
 
 // configuring is the act of configuring the database.
-func (p *pass) configuring(c fdb.Configuration, create bool) act {
+func configuring(c fdb.Configuration, create bool) act {
 	name := "configure"
 	if create {
 		name = "configure new"
@@ -96,14 +75,10 @@ func (p *pass) configuring(c fdb.Configuration, create bool) act {
 			if out := outcome.Fail(p.save(ctx)); out.IsFail() { // what follows may take long
 				return out
 			}
-			at, err := p.endpoint()
-			if err != nil {
-				return outcome.Later(startAgain, fdb.DatabaseSilent, "%v", err)
-			}
 			p.disturb(name)
-			answer := p.database.Run(ctx, at, fdb.Configure(c, create))
-			if answer.Outcome != fdb.Ok && !(create && answer.Reason == fdb.DatabaseExists) {
-				return outcome.Later(lockAgain, reasonOf(answer.Result), "%s %s: %s", name, c.Text(), answer.Result)
+			result := p.run(ctx, fdb.Configure(c, create))
+			if result.Outcome != fdb.Ok && !(create && result.Reason == fdb.DatabaseExists) {
+				return outcome.Later(lockAgain, reasonOf(result), "%s %s: %s", name, c.Text(), result)
 			}
 			p.event("Configured", "%s %s", name, c.Text())
 			return outcome.Done()

@@ -24,12 +24,12 @@ func updateSidecarVersions(p *pass) decision {
 	images := map[string]string{}
 	for i := range p.cluster.Status.ProcessGroups {
 		g := &p.cluster.Status.ProcessGroups[i]
-		pod := p.member(g.ProcessGroupID).pod
+		pod := p.member(g.ProcessGroupID).Pod
 		if pod == nil || pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning || !upgrade && g.Has(v1beta2.IncorrectPodSpec) {
 			continue
 		}
 		image, err := foundationdb.SidecarImage(p.cluster, classOf(g))
-		if have := imageOf(pod, foundationdb.SidecarContainer); err == nil && have != "" && have != image {
+		if have := foundationdb.ContainerImage(pod, foundationdb.SidecarContainer); err == nil && have != "" && have != image {
 			outdated, groups = append(outdated, pod), append(groups, g.ProcessGroupID)
 			images[pod.Name] = image
 		}
@@ -41,7 +41,7 @@ func updateSidecarVersions(p *pass) decision {
 		Name: "change sidecar image", Targets: objectNames(outdated),
 		Assume: func(p *pass) {
 			for _, id := range groups {
-				p.drop(id, v1beta2.IncorrectSidecarImage)
+				p.ours.Drop(id, v1beta2.IncorrectSidecarImage, p.now)
 			}
 		},
 		Do: func(ctx context.Context, p *pass) outcome.Outcome {

@@ -22,6 +22,7 @@ import (
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	fdbkube "github.com/pawl-dev/pawl/operator/foundationdb/kube"
+	"github.com/pawl-dev/pawl/operator/foundationdb/repair"
 )
 
 // running are the pods of a cluster in which programs can be run, by name.
@@ -161,7 +162,7 @@ func fixCoordinatorIPs(s *source, f report.Facts) (change, error) {
 	if err != nil {
 		return change{}, err
 	}
-	moved, err := foundationdb.MovedCoordinators(c, func(id v1beta2.ProcessGroupID) *corev1.Pod { return f.Pods[id] })
+	moved, err := repair.MovedCoordinators(c, func(id v1beta2.ProcessGroupID) *corev1.Pod { return f.Pods[id] })
 	if err != nil {
 		return change{}, err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
-	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/repair"
 )
 
 func (a verbs) recoverCommand() *cobra.Command {
@@ -53,7 +53,7 @@ func recoverRegion(s *source, f report.Facts, limit time.Duration) (change, erro
 		return change{}, Unreachable.Errorf("only the database itself can say that a majority of its coordinators is lost: %s", oneLine(f.Silence))
 	}
 	pods := running(f.Pods)
-	r, err := foundationdb.RecoverRegion(c, func(id v1beta2.ProcessGroupID) *corev1.Pod { return f.Pods[id] })
+	r, err := repair.RecoverRegion(c, func(id v1beta2.ProcessGroupID) *corev1.Pod { return f.Pods[id] })
 	if err != nil {
 		return change{}, err
 	}
@@ -164,7 +164,7 @@ func (s *source) copyCoordination(from *corev1.Pod, to []*corev1.Pod) func(ctx c
 				return "", Unreachable.Errorf("%s in pod %s is empty", name, from.Name)
 			}
 			for _, pod := range to {
-				if _, err := s.inShell(ctx, pod, content, "sh", "-c", writeFile, "sh", path.Join(foundationdb.DataFolder(pod), name)); err != nil {
+				if _, err := s.inShell(ctx, pod, content, "sh", "-c", writeFile, "sh", path.Join(repair.DataFolder(pod), name)); err != nil {
 					return "", err
 				}
 			}

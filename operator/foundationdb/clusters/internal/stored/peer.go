@@ -1,0 +1,88 @@
+// Package stored compares what an operator has written with what it reads.
+//
+//	peer.go    somebody else writes the status too
+//	pruned.go  the installed CRD drops fields of the status
+//	writes.go  lists are late
+package stored
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"slices"
+
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+)
+
+// Peer notices another program that writes the status of a cluster, by the status that this operator has stored or read last.
+type Peer struct {
+	version string // the resource version
+	status  [sha256.Size]byte
+	// tried is the status of a write of which nobody knows whether it was done: the whole one, and what the CRD of
+	// another operator keeps of it.
+	tried   [2][sha256.Size]byte
+	blocked bool
+	told    bool
+	adopted string // the annotation when it was blocked
+}
+
+// Standing is what an object that was read is to what is known of it.
+type Standing int
+
+const (
+	Current Standing = iota
+	Stale            // older than what was stored
+	Foreign          // somebody else has written the status
+)
+
+// Judge compares an object with what is known of it. Once it is foreign it stays so until adopted changes.
+func (k *Peer) Judge(c *v1beta2.FoundationDBCluster, adopted string) Standing {
+	if k.blocked && adopted == k.adopted {
+		return Foreign
+	}
+	if !k.blocked && k.version == c.ResourceVersion {
+		return Current
+	}
+	status := digest(c.Status)
+	switch {
+	case k.blocked, k.version == "", status == k.status, slices.Contains(k.tried[:], status):
+		*k = Peer{version: c.ResourceVersion, status: status}
+		return Current
+	case older(c.ResourceVersion, k.version):
+		return Stale
+	case !older(k.version, c.ResourceVersion): // versions that cannot be compared
+		*k = Peer{version: c.ResourceVersion, status: status}
+		return Current
+	}
+	k.blocked, k.adopted = true, adopted
+	return Foreign
+}
+
+// Tries notes a status that is about to be written: its answer may be lost.
+func (k *Peer) Tries(c *v1beta2.FoundationDBCluster) {
+	k.tried = [2][sha256.Size]byte{digest(c.Status), digest(publishedStatus(c.Status))}
+}
+
+// Stored notes a status that was written.
+func (k *Peer) Stored(c *v1beta2.FoundationDBCluster) {
+	if !k.blocked {
+		*k = Peer{version: c.ResourceVersion, status: digest(c.Status)}
+	}
+}
+
+// Tell reports whether another program is still to be told of.
+func (k *Peer) Tell() bool {
+	told := k.told
+	k.told = true
+	return !told
+}
+
+// digest of a status without its connection string: that is repaired by hand where the database is silent (pawl fdb
+// fix-coordinator-ips), and says nothing of another operator.
+func digest(s v1beta2.FoundationDBClusterStatus) [sha256.Size]byte {
+	s.ConnectionString = ""
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a status always has a JSON form
+	}
+	return sha256.Sum256(text)
+}
