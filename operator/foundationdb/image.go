@@ -1,6 +1,7 @@
 package foundationdb
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -59,12 +60,38 @@ func MainImage(c *v1beta2.FoundationDBCluster, class fdb.Class) (string, error) 
 	return imageFor(c, class, MainContainer, mainVersion(c))
 }
 
-// SidecarImage returns the image that the sidecar of a class should have: that of the desired version. In an
-// upgrade to an incompatible version a running pod gets it before the servers restart; Pod makes a new one with
-// that of the main container, as the sidecar of the split image tells its servers to start with its own version.
-// It fails with SpecInvalid.
-func SidecarImage(c *v1beta2.FoundationDBCluster, class fdb.Class) (string, error) {
-	return imageFor(c, class, SidecarContainer, c.Spec.Version)
+// SidecarImage returns the image that the sidecar of a pod should have, which is of a class and an image type: that of the
+// desired version. In an upgrade to an incompatible version a running pod gets it before the servers restart; Pod makes a
+// new one with that of the main container, as the sidecar of the split image tells its servers to start with its own
+// version. It fails with SpecInvalid.
+func SidecarImage(c *v1beta2.FoundationDBCluster, class fdb.Class, image v1beta2.ImageType) (string, error) {
+	return imageFor(ofImageType(c, image), class, SidecarContainer, c.Spec.Version)
+}
+
+// StartsAsWanted reports whether servers that start with the files of the sidecar of a split pod, which has told these
+// variables, talk to those of the spec's version: it tells them to start with its own version.
+func StartsAsWanted(c *v1beta2.FoundationDBCluster, class fdb.Class, pod *corev1.Pod, variables map[string]string) bool {
+	if brought, err := fdb.ParseVersion(path.Base(variables[envBinaryDir])); err == nil {
+		wanted, err := fdb.ParseVersion(c.Spec.Version)
+		return err == nil && brought.ProtocolCompatible(wanted)
+	}
+	if !UpgradesIncompatibly(c) { // with what the main container has
+		return true
+	}
+	running, err := MainImage(ofImageType(c, ImageTypeOf(pod)), class)
+	return err != nil || !slices.ContainsFunc(pod.Spec.Containers, func(m corev1.Container) bool { return m.Name == MainContainer && m.Image == running })
+}
+
+// ofImageType returns the cluster as it is for pods of an image type, which may be another one than the spec's.
+func ofImageType(c *v1beta2.FoundationDBCluster, image v1beta2.ImageType) *v1beta2.FoundationDBCluster {
+	if unified(c.Spec) == (image != v1beta2.ImageTypeSplit) {
+		return c
+	}
+	other := *c
+	main, sidecar := &other.Spec.MainContainer.ImageConfigs, &other.Spec.SidecarContainer.ImageConfigs
+	*main, *sidecar = withoutDefaults(*main), withoutDefaults(*sidecar)
+	other.Spec.ImageType = image
+	return &other
 }
 
 // imageFor returns the image of a container. The image of the container in the pod template is a repository

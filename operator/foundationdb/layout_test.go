@@ -61,6 +61,7 @@ func TestLacksVariable(t *testing.T) {
 	for _, row := range []struct{ name, made, now, lacks string }{
 		{"nothing has changed", `{}`, `{}`, ""},
 		{"names are switched on", `{routing: {useDNSInClusterFile: false}}`, `{}`, "FDB_DNS_NAME"},
+		{"names are switched on, and the image type changes", `{routing: {useDNSInClusterFile: false}}`, `{imageType: split}`, "FDB_DNS_NAME"},
 		{"names are switched off", `{}`, `{routing: {useDNSInClusterFile: false}}`, ""},
 		{"the sidecar copies the file all the same", `{imageType: split, routing: {useDNSInClusterFile: false}}`, `{imageType: split}`, ""},
 		{

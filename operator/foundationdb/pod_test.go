@@ -232,7 +232,7 @@ func TestPodVersions(t *testing.T) {
 			}
 			tag := func(image string) string { return image[strings.LastIndex(image, ":")+1:] }
 			main, err := MainImage(c, fdb.ClassLog)
-			sidecar, err2 := SidecarImage(c, fdb.ClassLog)
+			sidecar, err2 := SidecarImage(c, fdb.ClassLog, c.Spec.ImageType)
 			if err != nil || err2 != nil {
 				t.Fatal(err, err2)
 			}

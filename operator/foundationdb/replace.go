@@ -1,6 +1,7 @@
 package foundationdb
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -20,6 +21,9 @@ type ReplaceFacts struct {
 	Upgrading bool `json:"upgrading,omitempty"`
 	// MaintenanceZone is the zone under maintenance. Empty: none.
 	MaintenanceZone string `json:"maintenanceZone,omitempty"`
+	// Waiting are marked groups that serve and whose exclusion cannot begin, as their class has too few others. Nothing of
+	// them moves, so that they do not count where a group of such a class is silent: they wait for what takes its place.
+	Waiting []v1beta2.ProcessGroupID `json:"waiting,omitempty"`
 }
 
 // Replacement says which failed groups are to be marked for removal, so that others are made in their place.
@@ -33,18 +37,25 @@ type Replacement struct {
 
 // ReplaceFailed chooses the groups that have failed for too long, in the order of the status, within
 // replacements.maxConcurrentReplacements; groups that were marked before and whose exclusion is not finished
-// count. With faultDomainBasedReplacements all groups of a zone count as one. Groups that crash on purpose and
+// count, but for those that wait for what is to be replaced. With faultDomainBasedReplacements all groups of a zone count as one. Groups that crash on purpose and
 // storage in the zone under maintenance are left alone. A group that no exclusion can name, because it has no
 // address and the version knows no localities, is replaced only with full fault tolerance.
 func ReplaceFailed(c *v1beta2.FoundationDBCluster, f ReplaceFacts, now time.Time) Replacement {
 	options := c.Spec.AutomationOptions.Replacements
 	b := budget{most: or(options.MaxConcurrentReplacements, defaultReplacements), byZone: or(options.FaultDomainBasedReplacements, false), zones: map[string]bool{}}
+	moving, short := b, map[v1beta2.ProcessClass]bool{} // without those that wait; their classes
+	moving.zones = map[string]bool{}
 	if !f.Available || !or(options.Enabled, true) || b.most <= 0 || c.Spec.Buggify.EmptyMonitorConf {
 		return Replacement{}
 	}
 	for _, g := range c.Status.ProcessGroups {
 		if g.Marked() && !g.Excluded() {
 			b.use(g.FaultDomain)
+			if slices.Contains(f.Waiting, g.ProcessGroupID) {
+				short[g.ProcessClass] = true
+			} else {
+				moving.use(g.FaultDomain)
+			}
 		}
 	}
 	var r Replacement
@@ -56,10 +67,11 @@ func ReplaceFailed(c *v1beta2.FoundationDBCluster, f ReplaceFacts, now time.Time
 		unknown := len(g.Addresses) == 0 && !localities
 		switch {
 		case unknown && !f.FullFaultTolerance:
-		case !b.allows(g.FaultDomain):
+		case !b.allows(g.FaultDomain) && !(short[g.ProcessClass] && g.Has(v1beta2.MissingProcesses) && moving.allows(g.FaultDomain)):
 			r.More = true
 		default:
 			b.use(g.FaultDomain)
+			moving.use(g.FaultDomain)
 			r.Marked = append(r.Marked, g.ProcessGroupID)
 			if unknown {
 				r.Skipped = append(r.Skipped, g.ProcessGroupID)

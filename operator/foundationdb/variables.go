@@ -25,7 +25,7 @@ func LacksVariable(c *v1beta2.FoundationDBCluster, id fdb.GroupID, pod *corev1.P
 			continue
 		}
 		if fresh == nil {
-			spec, err := PodSpec(c, id)
+			spec, err := PodSpec(ofImageType(c, v1beta2.ImageTypeUnified), id)
 			if err != nil {
 				return ""
 			}

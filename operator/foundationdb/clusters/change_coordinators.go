@@ -33,7 +33,12 @@ func changeCoordinators(p *pass) decision {
 		why = "a coordinator is excluded"
 	}
 	if foundationdb.ConvertsTLS(p.cluster) && !verdict.AddressesValid {
-		return later(startAgain, "AddressesConvert", "not every server has an address of the new kind: %s", why)
+		if wish, verdict, err = former(p.status, wish); err != nil || !verdict.AddressesValid || verdict.Valid && !p.leaving {
+			return later(startAgain, "AddressesConvert", "not every server has an address of the new kind: %s", why)
+		}
+		if !p.leaving {
+			why = strings.Join(verdict.Why, "; ")
+		}
 	}
 	if !p.leaving {
 		if v := p.open(fdb.GateCoordinators); !v.Open {
@@ -66,6 +71,14 @@ func changeCoordinators(p *pass) decision {
 			return outcome.Later(time.Second, "ConnectionStringChanged", "the config map gets the new connection string next")
 		},
 	}))
+}
+
+// former judges the coordinators as before a conversion to or from TLS, until all servers have addresses of the new kind:
+// one that is lost is replaced in the meantime, since the conversion may wait for pods that may not go without it.
+func former(s *fdb.Status, w fdb.CoordinatorWish) (fdb.CoordinatorWish, fdb.CoordinatorVerdict, error) {
+	w.TLS = !w.TLS
+	verdict, err := fdb.JudgeCoordinators(s, w)
+	return w, verdict, err
 }
 
 // readConnection takes over the connection string that the database has now, and reports whether it could

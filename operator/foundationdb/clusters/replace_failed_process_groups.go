@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"github.com/pawl-dev/pawl/fdb"
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/outcome"
 )
@@ -19,6 +20,7 @@ func replaceFailed(p *pass) decision {
 		FullFaultTolerance: fdb.FullFaultTolerance(p.status).Open,
 		Upgrading:          foundationdb.UpgradesIncompatibly(p.cluster),
 		MaintenanceZone:    p.status.Cluster.MaintenanceZone,
+		Waiting:            p.waiting(),
 	}, p.now)
 	out := outcome.Done()
 	if r.More {
@@ -28,4 +30,22 @@ func replaceFailed(p *pass) decision {
 		return decision{Outcome: out}
 	}
 	return acts(out, marking("replace failed group", r.Marked, r.Skipped))
+}
+
+// waiting are the marked groups that serve and whose exclusion cannot begin before others take the place of those of their
+// class that do not.
+func (p *pass) waiting() (ids []v1beta2.ProcessGroupID) {
+	if p.silent() {
+		return nil
+	}
+	if chosen, left, _ := p.exclusions().Excludable(p.limits); len(chosen) > 0 || left == 0 {
+		return nil
+	}
+	for i := range p.cluster.Status.ProcessGroups {
+		g := &p.cluster.Status.ProcessGroups[i]
+		if g.Marked() && !g.Excluded() && !g.Has(v1beta2.MissingProcesses) && !p.exclusions().Holds(g) {
+			ids = append(ids, g.ProcessGroupID)
+		}
+	}
+	return ids
 }

@@ -65,7 +65,7 @@ func updatePodConfig(p *pass) decision {
 func (p *pass) refresh(ctx context.Context, o podfiles.Outdated) (done bool, err error) {
 	if o.Image == v1beta2.ImageTypeUnified {
 		done = groups.LauncherHas(o.Pod, o.Conf)
-	} else {
+	} else if class := classOf(o.Group); o.Variables == nil || foundationdb.StartsAsWanted(p.cluster, class, o.Pod, o.Variables) { // else the sidecar becomes another one
 		done, err = o.Synced(ctx, p.sidecars, p.wanted.Data[foundationdb.ClusterFileKey])
 		if err != nil {
 			o.Unreachable = true

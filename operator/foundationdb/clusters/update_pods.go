@@ -30,10 +30,7 @@ func updatePods(p *pass) decision {
 	}
 	if converts(p.cluster) || p.desired != p.cluster.Spec.Version {
 		all := len(outdated)
-		lacking, hold := upgrades.Lacking(p.servers())
-		if len(lacking) > 0 {
-			p.held = hold
-		}
+		lacking, _ := upgrades.Lacking(p.servers())
 		outdated = slices.DeleteFunc(outdated, func(g foundationdb.RemovalGroup) bool { return !lacking[v1beta2.ProcessGroupID(g.ID)] })
 		if len(outdated) == 0 || foundationdb.UpgradesIncompatibly(p.cluster) {
 			return later(upgradeAgain, "UpgradeOrConversion", "%d pods are made anew after the upgrade or the TLS conversion", all)

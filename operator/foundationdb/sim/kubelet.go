@@ -322,6 +322,19 @@ func (p *pod) lost() bool {
 	return p.node != "" && (n == nil || n.lost)
 }
 
+// catchUp has a kubelet that was lost see what it has missed: other images and files.
+func (p *pod) catchUp() {
+	if !p.booted || p.ended {
+		return
+	}
+	for _, c := range p.containers {
+		if c.image != c.wanted {
+			p.w.after(p.w.around(p.w.options.Times.Image), func() { p.replace(c) })
+		}
+	}
+	p.syncIn(p.w.around(p.w.options.Times.Sync))
+}
+
 // cut takes the network of a pod away, or gives it back.
 func (p *pod) cut(cut bool) {
 	for _, n := range slices.Sorted(maps.Keys(p.servers)) {

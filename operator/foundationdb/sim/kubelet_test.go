@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -90,8 +91,17 @@ func TestNodeLost(t *testing.T) {
 
 	second := f.get("sample-storage-5")
 	f.LoseNode(second.Spec.NodeName)
+	containers := second.DeepCopy().Spec.Containers
+	containers[1].Image = "foundationdb/fdb-kubernetes-monitor:7.4.6"
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"containers": containers}})
+	f.must(err)
+	f.must(f.Objects().Patch(t.Context(), second, patch))
 	f.Advance(time.Minute)
 	f.ReturnNode(second.Spec.NodeName)
+	f.Advance(time.Minute)
+	if s := f.get(second.Name).Status.ContainerStatuses[1]; s.Image != containers[1].Image || s.RestartCount != 1 {
+		t.Errorf("a sidecar that was changed while its node was lost is %+v", s)
+	}
 	f.Advance(10 * time.Second)
 	if !ready(f.get(second.Name)) || len(f.status().Cluster.Processes) != 11 {
 		t.Error("a pod is not back with its node")

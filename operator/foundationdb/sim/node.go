@@ -145,6 +145,7 @@ func (ns *nodes) ReturnNode(node string) {
 		}
 		ns.w.kubelet.boot(p)
 		p.report()
+		p.catchUp()
 	}
 }
 

@@ -130,7 +130,7 @@ func (j *Judge) conditionsOf(g *v1beta2.ProcessGroupStatus, m *Member, hash func
 			outdated = outdated || !LauncherHas(m.Pod, j.Wanted.Data[foundationdb.MonitorConfKey(class, image, servers)])
 		}
 		set(v1beta2.IncorrectConfigMap, outdated || j.upgrades && !m.Present)
-		sidecar, err := foundationdb.SidecarImage(j.Cluster, class)
+		sidecar, err := foundationdb.SidecarImage(j.Cluster, class, image)
 		set(v1beta2.IncorrectSidecarImage, err == nil && foundationdb.ContainerImage(m.Pod, foundationdb.SidecarContainer) != sidecar)
 	}
 	j.judgeProcesses(g, m, set)

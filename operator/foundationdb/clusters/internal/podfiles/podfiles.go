@@ -38,7 +38,7 @@ func Find(s servers.Servers, wanted *corev1.ConfigMap, member func(v1beta2.Proce
 	for i := range s.Cluster.Status.ProcessGroups {
 		g := &s.Cluster.Status.ProcessGroups[i]
 		m := member(g.ProcessGroupID)
-		if m.Pod == nil || m.Pod.DeletionTimestamp != nil || m.Pod.Status.Phase != corev1.PodRunning || !refreshed(s, g, upgrade) {
+		if m.Pod == nil || m.Pod.DeletionTimestamp != nil || m.Pod.Status.Phase != corev1.PodRunning || !refreshed(s, g, m.Pod, upgrade) {
 			continue
 		}
 		class, image, count := fdb.Class(g.ProcessClass), foundationdb.ImageTypeOf(m.Pod), m.Servers()
@@ -56,13 +56,15 @@ func Find(s servers.Servers, wanted *corev1.ConfigMap, member func(v1beta2.Proce
 }
 
 // refreshed reports whether the pod of a group gets new files: one that goes does not, unless its servers restart with
-// the others in an upgrade, or stand still and may hold what the database needs to come back.
-func refreshed(s servers.Servers, g *v1beta2.ProcessGroupStatus, upgrade bool) bool {
+// the others in an upgrade, or would start with a version that is not wanted any more, or stand still and may hold what
+// the database needs to come back.
+func refreshed(s servers.Servers, g *v1beta2.ProcessGroupStatus, pod *corev1.Pod, upgrade bool) bool {
 	if !g.Marked() || !s.Cluster.Status.Configured {
 		return true
 	}
 	runs := len(s.Processes[g.ProcessGroupID]) > 0
-	return upgrade && runs || !runs && !g.Excluded() && (!upgrade || !s.Cluster.Status.Health.Available)
+	ofOtherSidecar := pod.Annotations[foundationdb.ConfigAnnotation] == ""
+	return (upgrade || ofOtherSidecar) && runs || !runs && !g.Excluded() && (!upgrade || !s.Cluster.Status.Health.Available)
 }
 
 // Annotations are those that the pod is to get. done: it has its files.

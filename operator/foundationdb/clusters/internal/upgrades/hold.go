@@ -48,7 +48,7 @@ func Judge(s servers.Servers, desired string, versions func() []string) (hold Ho
 	if lines := versions(); lines != nil && !slices.Contains(lines, target.Short()) {
 		return Hold{port.ToolsMissing.Reason(), "there are no tools for " + target.Short() + ", to which the cluster is to be upgraded.", "the upgrade waits for tools", late}, true
 	}
-	if left := s.Status.Cluster.Data.State.MinReplicasRemaining; (left == nil || *left == 0) && !sidecarsAt(s, desired) {
+	if left := s.Status.Cluster.Data.State.MinReplicasRemaining; (left == nil || *left == 0) && !sidecarsAt(s, desired) || left != nil && *left == 0 && !ahead(s) {
 		return Hold{fdb.DataUnhealthy, "some data cannot be read: servers that are down would come back with " + desired + " alone", "the upgrade waits for data that cannot be read", soon}, true
 	}
 	lacking, hold := Lacking(s)
@@ -91,6 +91,10 @@ func Lacking(s servers.Servers) (lacking map[v1beta2.ProcessGroupID]bool, hold H
 	return lacking, hold
 }
 
+// ahead reports whether the upgrade has begun, or may have: the database is not available, or servers of ours speak another
+// protocol already.
+func ahead(s servers.Servers) bool { return !s.Cluster.Status.Health.Available || othersSpeak(s) }
+
 // sidecarsAt reports whether a pod has the sidecar of a version already.
 func sidecarsAt(s servers.Servers, version string) bool {
 	c := *s.Cluster
@@ -98,7 +102,7 @@ func sidecarsAt(s servers.Servers, version string) bool {
 	for i := range c.Status.ProcessGroups {
 		g := &c.Status.ProcessGroups[i]
 		if pod := s.Pod(g.ProcessGroupID); pod != nil {
-			if image, err := foundationdb.SidecarImage(&c, fdb.Class(g.ProcessClass)); err == nil && foundationdb.ContainerImage(pod, foundationdb.SidecarContainer) == image {
+			if image, err := foundationdb.SidecarImage(&c, fdb.Class(g.ProcessClass), foundationdb.ImageTypeOf(pod)); err == nil && foundationdb.ContainerImage(pod, foundationdb.SidecarContainer) == image {
 				return true
 			}
 		}

@@ -15,6 +15,11 @@ func Begun(s servers.Servers) bool {
 	if s.Cluster.Status.Health.Available || s.Status.Client.DatabaseStatus.Available == nil {
 		return false
 	}
+	return othersSpeak(s)
+}
+
+// othersSpeak reports whether servers of ours speak another protocol than the database.
+func othersSpeak(s servers.Servers) bool {
 	return slices.ContainsFunc(s.Status.Cluster.IncompatibleConnections, func(text string) bool {
 		a, err := fdb.ParseAddress(text)
 		return err == nil && !s.ReportsAt(a) && s.GroupAt(a) != nil
