@@ -14,11 +14,9 @@ import (
 //	in a TLS conversion         a pod that is to be changed waits for the restart, and not the restart for it
 //	else                        pod and files are as they should be, so that one restart is enough
 func RestartRule(c *v1beta2.FoundationDBCluster) map[v1beta2.ProcessGroupConditionType]bool {
-	rule := map[v1beta2.ProcessGroupConditionType]bool{
-		v1beta2.IncorrectCommandLine: true, v1beta2.IncorrectConfigMap: false,
-		v1beta2.IncorrectSidecarImage: false, // a server starts with the program that its sidecar has brought
-	}
+	rule := map[v1beta2.ProcessGroupConditionType]bool{v1beta2.IncorrectCommandLine: true, v1beta2.IncorrectConfigMap: false}
 	if UpgradesIncompatibly(c) {
+		rule[v1beta2.IncorrectSidecarImage] = false
 		return rule
 	}
 	rule[v1beta2.SidecarUnreachable] = false

@@ -9,8 +9,8 @@ import (
 
 func TestRestartRule(t *testing.T) {
 	type rule = map[v1beta2.ProcessGroupConditionType]bool
-	usual := rule{"IncorrectCommandLine": true, "IncorrectPodSpec": false, "SidecarUnreachable": false, "IncorrectConfigMap": false, "IncorrectSidecarImage": false}
-	conversion := rule{"IncorrectCommandLine": true, "SidecarUnreachable": false, "IncorrectConfigMap": false, "IncorrectSidecarImage": false}
+	usual := rule{"IncorrectCommandLine": true, "IncorrectPodSpec": false, "SidecarUnreachable": false, "IncorrectConfigMap": false}
+	conversion := rule{"IncorrectCommandLine": true, "SidecarUnreachable": false, "IncorrectConfigMap": false}
 	upgrade := rule{"IncorrectCommandLine": true, "IncorrectSidecarImage": false, "IncorrectConfigMap": false}
 	for text, want := range map[string]rule{
 		``:                             usual,

@@ -39,7 +39,7 @@ func (s Servers) Restart() Restart {
 			}
 			continue
 		}
-		if !fits(g, rule) {
+		if !fits(g, rule) || g.Has(v1beta2.IncorrectSidecarImage) { // servers start with the program that the sidecar has brought
 			continue
 		}
 		if addresses := s.Reported(g); len(addresses) > 0 {
