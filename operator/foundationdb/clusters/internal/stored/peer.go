@@ -17,9 +17,9 @@ import (
 type Peer struct {
 	version string // the resource version
 	status  [sha256.Size]byte
-	// tried is the status of a write of which nobody knows whether it was done: the whole one, and what the CRD of
-	// another operator keeps of it.
-	tried   [2][sha256.Size]byte
+	// tried are the statuses of writes of which nobody knows whether they were done: the whole ones, and what the CRD of
+	// another operator keeps of them.
+	tried   [][sha256.Size]byte
 	blocked bool
 	told    bool
 	adopted string // the annotation when it was blocked
@@ -44,7 +44,7 @@ func (k *Peer) Judge(c *v1beta2.FoundationDBCluster, adopted string) Standing {
 	}
 	status := digest(c.Status)
 	switch {
-	case k.blocked, k.version == "", status == k.status, slices.Contains(k.tried[:], status):
+	case k.blocked, k.version == "", status == k.status, slices.Contains(k.tried, status):
 		*k = Peer{version: c.ResourceVersion, status: status}
 		return Current
 	case older(c.ResourceVersion, k.version):
@@ -59,7 +59,7 @@ func (k *Peer) Judge(c *v1beta2.FoundationDBCluster, adopted string) Standing {
 
 // Tries notes a status that is about to be written: its answer may be lost.
 func (k *Peer) Tries(c *v1beta2.FoundationDBCluster) {
-	k.tried = [2][sha256.Size]byte{digest(c.Status), digest(publishedStatus(c.Status))}
+	k.tried = append(k.tried[max(0, len(k.tried)-mostTried):], digest(c.Status), digest(publishedStatus(c.Status)))
 }
 
 // Stored notes a status that was written.
@@ -68,6 +68,10 @@ func (k *Peer) Stored(c *v1beta2.FoundationDBCluster) {
 		*k = Peer{version: c.ResourceVersion, status: digest(c.Status)}
 	}
 }
+
+// mostTried is how many statuses of former writes are remembered beside that of the last one: those of some passes in
+// which the API server could not be reached.
+const mostTried = 30
 
 // Tell reports whether another program is still to be told of.
 func (k *Peer) Tell() bool {
