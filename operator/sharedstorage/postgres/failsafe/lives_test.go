@@ -186,9 +186,9 @@ func TestABrokenRuleIsFound(t *testing.T) {
 			w.grant.Writer, w.grant.Epoch = "b", 2
 			w.version++
 			w.api[0], w.links[0][1], w.links[1][0] = false, false, false
-			err = errors.Join(err, w.live(second/2, 1)) // b sees the lease of a
-			w.current["b"].lags = 9 * second / 2
-			err = errors.Join(err, w.live(second, 1)) // it begins to take it
+			err = errors.Join(err, w.live(3*second/2, 1)) // b sees the lease of a
+			w.current["b"].lags = 7 * second / 2
+			err = errors.Join(err, w.live(3*second/4, 1)) // it begins to take it
 			w.links[0][1], w.links[1][0] = true, true
 			return errors.Join(err, w.live(14*second, 1))
 		}},
