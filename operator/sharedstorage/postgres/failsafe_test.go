@@ -3,10 +3,12 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -48,7 +50,8 @@ type failsafeFixture struct {
 	served map[string]*httptest.Server
 }
 
-func newFailsafeFixture(t *testing.T) *failsafeFixture {
+func newFailsafeFixture(t *testing.T, lease time.Duration) *failsafeFixture {
+	t.Helper()
 	f := &failsafeFixture{t: t, record: &unreliable{Grant: Grant{Writer: "a", Epoch: 1}}, agents: map[string]*Agent{}, served: map[string]*httptest.Server{}}
 	m := Membership{Version: 1, Names: []string{"a", "b", "c"}}
 	for _, name := range m.Names {
@@ -66,7 +69,7 @@ func newFailsafeFixture(t *testing.T) *failsafeFixture {
 		a, err := NewAgent(dir, AgentOptions{Grants: f.record, Config: Config{
 			Cluster: port.Ref{Namespace: "default", Name: "x", Instance: name}, Host: "127.0.0.1", Listen: "127.0.0.1:0", Port: 5432, Binaries: dir,
 			TokenFile: filepath.Join(dir, "token"), PasswordFile: filepath.Join(dir, "password"),
-			Lease: Duration(time.Minute), Failsafe: Duration(time.Hour), Node: "node-" + name,
+			Lease: Duration(lease), Failsafe: Duration(time.Hour), Node: "node-" + name,
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -103,7 +106,7 @@ func (f *failsafeFixture) goOn() (time.Duration, error) {
 // A writer whose record is away goes on while all members confirm. None of them takes its place
 // meanwhile, and it is recorded whom the writer asks.
 func TestAWriterGoesOnWhileAllConfirm(t *testing.T) {
-	f := newFailsafeFixture(t)
+	f := newFailsafeFixture(t, time.Minute)
 	if got := f.record.Lease.Failsafe; got == nil || strings.Join(got.Members, " ") != "a@node-a b@node-b c@node-c" || got.For != time.Hour {
 		t.Errorf("recorded is %+v", got)
 	}
@@ -155,12 +158,40 @@ func TestAWriterStopsWhenOneDoesNotConfirm(t *testing.T) {
 		"it took the lease before this agent": {func(f *failsafeFixture) { f.agents["a"].tenure.holder = failsafe.Holder{} }, "its last renewal is more than"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFailsafeFixture(t)
+			f := newFailsafeFixture(t, time.Minute)
 			c.before(f)
 			if longer, err := f.goOn(); longer != 0 || err == nil || !strings.Contains(err.Error(), c.why) || !errors.Is(err, errAway) {
 				t.Errorf("longer by %s: %v; want %s", longer, err, c.why)
 			}
 		})
+	}
+}
+
+// The loops of the agent stop such a writer before the end of its lease.
+func TestAWriterThatIsNotConfirmedStopsInTime(t *testing.T) {
+	f := newFailsafeFixture(t, 2*time.Second)
+	f.served["c"].Close()
+	a := f.agents["a"]
+	end := a.tenure.deadline + a.margin() // of the lease
+	ctx, cancel := context.WithCancel(t.Context())
+	var loops sync.WaitGroup
+	loops.Go(func() { a.keepLease(ctx) })
+	loops.Go(func() { a.watchLease(ctx) })
+	every := time.NewTicker(5 * time.Millisecond)
+	defer every.Stop()
+	for {
+		if _, on := a.writing(); !on {
+			break
+		}
+		if <-every.C; sinceBoot() > end {
+			t.Error("it writes longer than its lease")
+			break
+		}
+	}
+	cancel()
+	loops.Wait()
+	if why := fmt.Sprint(a.live.fault); !strings.Contains(why, "c@node-c does not answer") {
+		t.Errorf("it says %s", why)
 	}
 }
 
@@ -179,7 +210,7 @@ func TestAWriterThatCannotGoOnRecordsNothing(t *testing.T) {
 		"it is no member": {func(a *Agent) { a.rec.Members.Names = []string{"b", "c"} }, "a@node-a"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFailsafeFixture(t)
+			f := newFailsafeFixture(t, time.Minute)
 			f.record.away, f.record.Lease = false, Lease{}
 			c.before(f.agents["a"])
 			if err := f.agents["a"].acquire(t.Context(), 1); err != nil {
