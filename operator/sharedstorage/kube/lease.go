@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/failsafe"
 )
 
 // Grants is the grant record in a Lease: an annotation has the grant, and the Lease itself the
@@ -21,7 +22,8 @@ import (
 //
 // Clocks of nodes differ, so nobody uses the time in a Lease: a lease runs for its whole length
 // from when this Grants first saw it. That may be longer than its holder counts, and is never
-// less.
+// less. An agent that was started anew therefore waits longer than any promise runs that it has
+// forgotten (package failsafe).
 type Grants struct {
 	Client  client.Client
 	Live    client.Reader // nil: Client
@@ -39,6 +41,8 @@ type granted struct {
 	Writer string `json:"writer"`
 	Epoch  int64  `json:"epoch"`
 	Leased int64  `json:"leased,omitempty"` // epoch of the lease
+
+	Failsafe *failsafe.Recorded `json:"failsafe,omitempty"` // of the lease
 }
 
 // maxTries is the number of attempts of a write that conflicts with others.
@@ -62,9 +66,9 @@ func (g *Grants) lost() error {
 }
 
 // Renew implements postgres.Grants.
-func (g *Grants) Renew(ctx context.Context, writer string, epoch int64, ttl time.Duration) (postgres.Grant, error) {
+func (g *Grants) Renew(ctx context.Context, r postgres.Renewal) (postgres.Grant, error) {
 	return g.change(ctx, func(old postgres.Grant) (postgres.Grant, error) {
-		return old.Renewed(writer, epoch, ttl, time.Now())
+		return old.Renewed(r, time.Now())
 	})
 }
 
@@ -139,13 +143,13 @@ func (g *Grants) grant(record *coordinationv1.Lease) (postgres.Grant, error) {
 	if g.last != stamp {
 		g.last, g.from = stamp, time.Now()
 	}
-	grant.Lease = postgres.Lease{Holder: *spec.HolderIdentity, Epoch: at.Leased, Until: g.from.Add(time.Duration(*spec.LeaseDurationSeconds) * time.Second)}
+	grant.Lease = postgres.Lease{Holder: *spec.HolderIdentity, Epoch: at.Leased, Until: g.from.Add(time.Duration(*spec.LeaseDurationSeconds) * time.Second), Failsafe: at.Failsafe}
 	return grant, nil
 }
 
 // write writes a grant into its record.
 func write(record *coordinationv1.Lease, grant postgres.Grant, renewed bool) error {
-	text, err := json.Marshal(granted{grant.Writer, grant.Epoch, grant.Lease.Epoch})
+	text, err := json.Marshal(granted{grant.Writer, grant.Epoch, grant.Lease.Epoch, grant.Lease.Failsafe})
 	if err != nil {
 		return err
 	}

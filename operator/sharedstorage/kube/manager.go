@@ -86,9 +86,7 @@ func (m *Managers) deployment(c port.Ref, want port.ManagerSpec, away string) (*
 		ServiceAccountName: managerName(c), EnableServiceLinks: ptr(false), SecurityContext: podSecurity(managerUser), TerminationGracePeriodSeconds: ptr(int64(5)),
 		Containers: []corev1.Container{{
 			Name: watchContainer, Image: m.placement.o.Image, Args: []string{"cluster-manager", "--kubernetes"},
-			Env: []corev1.EnvVar{address(),
-				{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}},
-				{Name: ManagerVariable, Value: string(config)}},
+			Env:             []corev1.EnvVar{address(), nodeName(), {Name: ManagerVariable, Value: string(config)}},
 			Ports:           []corev1.ContainerPort{{Name: "http", ContainerPort: managerPort, Protocol: corev1.ProtocolTCP}},
 			VolumeMounts:    []corev1.VolumeMount{{Name: "secret", MountPath: secretPath, ReadOnly: true}},
 			SecurityContext: containerSecurity(),

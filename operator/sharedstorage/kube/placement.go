@@ -51,6 +51,10 @@ type Options struct {
 	StorageClass string
 	// Lease is the duration of a writer's lease. Default: 10 s.
 	Lease time.Duration
+	// Failsafe is how long a writer goes on at most while it cannot renew its lease, if the agents
+	// of all other instances confirm that none of them takes its place. Default: 5 min; negative:
+	// it stops at the end of its lease.
+	Failsafe time.Duration
 	// Every is the time between two rounds of a cluster manager. Default: 1 s.
 	Every time.Duration
 	// FailoverAfter is how long a writer must be missing before a cluster manager fails over.
@@ -61,6 +65,8 @@ type Options struct {
 	Wrap func(http.RoundTripper) http.RoundTripper
 	Log  *slog.Logger // nil: slog.Default
 }
+
+const defaultFailsafe = 5 * time.Minute
 
 // Placement implements the four ports with pods and claims.
 type Placement struct {
@@ -98,6 +104,7 @@ func NewPlacement(o Options) (*Placement, error) {
 	}
 	o.Tool, o.User = cmp.Or(o.Tool, "/usr/local/bin/pawl"), cmp.Or(o.User, 999)
 	o.Lease, o.Every, o.FailoverAfter = cmp.Or(o.Lease, 10*time.Second), cmp.Or(o.Every, time.Second), cmp.Or(o.FailoverAfter, 5*time.Second)
+	o.Failsafe = max(0, cmp.Or(o.Failsafe, defaultFailsafe))
 	return &Placement{o: o, http: postgres.NewClient(o.Wrap), secrets: map[string]secrets{}, owners: map[string]metav1.OwnerReference{}, seen: map[string]seenState{}, applied: applied{version: map[string]string{}, state: map[string]*corev1.ConfigMap{}}}, nil
 }
 

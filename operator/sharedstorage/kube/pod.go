@@ -54,6 +54,10 @@ func address() corev1.EnvVar {
 	return corev1.EnvVar{Name: "POD_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.podIP"}}}
 }
 
+func nodeName() corev1.EnvVar {
+	return corev1.EnvVar{Name: "NODE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "spec.nodeName"}}}
+}
+
 func get(path string, number int32) corev1.ProbeHandler {
 	return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(number)}}
 }
@@ -72,6 +76,7 @@ func (s *Placement) pod(c port.Ref, want port.Instance, claim string) (*corev1.P
 		Cluster: c.Of(want.Name), Listen: "$(POD_IP):" + itoa(agentPort), Host: "$(POD_IP)", Port: want.Port, Version: want.Version,
 		TokenFile: path.Join(secretPath, tokenKey), PasswordFile: path.Join(secretPath, passwordKey),
 		Lease: postgres.Duration(s.o.Lease), Grace: postgres.Duration(grace * second), Parameters: want.Class.Parameters,
+		Node: "$(NODE)", Failsafe: postgres.Duration(s.o.Failsafe),
 	})
 	if err != nil {
 		return nil, err
@@ -92,7 +97,7 @@ func (s *Placement) pod(c port.Ref, want port.Instance, claim string) (*corev1.P
 		}},
 		Containers: []corev1.Container{{
 			Name: engineContainer, Image: want.Image, Command: []string{path.Join(toolPath, "pawl"), "instance", "--kubernetes", "--dir", dataPath},
-			Env:   []corev1.EnvVar{address(), {Name: "TMPDIR", Value: scratchPath}, {Name: InstanceVariable, Value: string(config)}},
+			Env:   []corev1.EnvVar{address(), nodeName(), {Name: "TMPDIR", Value: scratchPath}, {Name: InstanceVariable, Value: string(config)}},
 			Ports: []corev1.ContainerPort{{Name: "engine", ContainerPort: want.Port}, {Name: "agent", ContainerPort: agentPort}},
 			VolumeMounts: []corev1.VolumeMount{
 				{Name: "data", MountPath: dataPath}, {Name: "secret", MountPath: secretPath, ReadOnly: true}, tools,

@@ -219,8 +219,8 @@ func TestFinding28NoMemoryWithoutAManager(t *testing.T) {
 	}
 }
 
-// The grant record is restored from what is known. Its writer continues at once; one that never
-// wrote under it waits for as long as another lease may run.
+// The grant record is restored from what is known. A writer that writes continues at once; all
+// others wait for as long as another one may write.
 func TestFinding28GrantIsMadeAnew(t *testing.T) {
 	for _, wrote := range []bool{true, false} {
 		g := newRestoreFixture(t)
@@ -228,7 +228,7 @@ func TestFinding28GrantIsMadeAnew(t *testing.T) {
 		agent := &Grants{Client: g.o.Client, Cluster: blue}
 		_, err := agent.Read(t.Context())
 		refused(t, "to read it", err, port.GrantLost)
-		_, err = agent.Renew(t.Context(), "blue-1-a", 3, 10*time.Second)
+		_, err = agent.Renew(t.Context(), postgres.Renewal{Writer: "blue-1-a", Epoch: 3, TTL: 10 * time.Second})
 		refused(t, "to renew it", err, port.GrantLost)
 		refused(t, "to give it", g.Storage().Grant(t.Context(), blue, "blue-2-b", 4), port.GrantLost)
 		v, err := g.Storage().Restore(t.Context(), blue, port.Volume{Size: gi, Writer: "blue-1-a", Epoch: 3}, wrote)
@@ -236,11 +236,13 @@ func TestFinding28GrantIsMadeAnew(t *testing.T) {
 		if v.Writer != "blue-1-a" || v.Epoch != 3 || v.Size != gi || v.State != port.VolumeReady {
 			t.Errorf("it is %+v", v)
 		}
-		_, err = agent.Renew(t.Context(), "blue-1-a", 3, 10*time.Second)
+		_, err = agent.Renew(t.Context(), postgres.Renewal{Writer: "blue-1-a", Identity: "blue-1-a@node-1", Epoch: 3, TTL: 10 * time.Second})
+		refused(t, "one of its name that may have been moved", err, port.SwitchRefused)
+		_, err = agent.Renew(t.Context(), postgres.Renewal{Writer: "blue-1-a", Epoch: 3, TTL: 10 * time.Second, Holds: true})
 		if wrote != (err == nil) {
 			t.Errorf("wrote %t: its writer is told %v", wrote, err)
 		}
-		_, err = agent.Renew(t.Context(), "blue-2-b", 3, 10*time.Second)
+		_, err = agent.Renew(t.Context(), postgres.Renewal{Writer: "blue-2-b", Epoch: 3, TTL: 10 * time.Second})
 		refused(t, "another one", err, port.SwitchRefused)
 		// A repeated restore with an older epoch changes nothing.
 		v, err = g.Storage().Restore(t.Context(), blue, port.Volume{Size: 2 * gi, Writer: "blue-2-b", Epoch: 2}, true)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/failsafe"
 )
 
 // Storage implements port.Storage with a Lease and claims. Streaming readers stand in for shared
@@ -324,13 +325,15 @@ func (t *Storage) Restore(ctx context.Context, c port.Ref, was port.Volume, wrot
 }
 
 // restored writes a restored grant into its record. The lease is that of the writer, or one that
-// keeps everybody from writing for as long as an unknown lease may run.
+// keeps everybody from writing for as long as an unknown lease may run. Nobody knows whom its
+// holder would ask before it goes on without the API server, so everybody else waits for that, too.
 func (t *Storage) restored(record *coordinationv1.Lease, was port.Volume, wrote bool) error {
 	holder := was.Writer
 	if !wrote || holder == "" {
 		holder = postgres.Unknown
 	}
-	return write(record, postgres.Grant{Writer: was.Writer, Epoch: was.Epoch, Lease: postgres.Lease{Holder: holder, Epoch: was.Epoch, Until: time.Now().Add(t.placement.o.Lease)}}, true)
+	lease := postgres.Lease{Holder: holder, Epoch: was.Epoch, Until: time.Now().Add(t.placement.o.Lease), Failsafe: failsafe.Restored(max(t.placement.o.Failsafe, defaultFailsafe))}
+	return write(record, postgres.Grant{Writer: was.Writer, Epoch: was.Epoch, Lease: lease}, true)
 }
 
 // Release implements port.Storage.

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
@@ -23,7 +22,7 @@ type readOnlyGrants struct {
 
 func (f *readOnlyGrants) Read(context.Context) (Grant, error) { return f.Grant, nil }
 
-func (f *readOnlyGrants) Renew(context.Context, string, int64, time.Duration) (Grant, error) {
+func (f *readOnlyGrants) Renew(context.Context, Renewal) (Grant, error) {
 	f.renewals++
 	return Grant{}, errors.New("leases.coordination.k8s.io is forbidden")
 }

@@ -37,7 +37,8 @@ type Agent struct {
 	grants  Grants
 	log     *slog.Logger
 	token   *keyFile
-	secret  *keyFile // the password of the cluster
+	secret  *keyFile     // the password of the cluster
+	http    *http.Client // to the other agents
 	version string
 
 	kick   chan struct{}
@@ -90,7 +91,8 @@ func NewAgent(dir string, o AgentOptions) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, name: cfg.Cluster.Instance, srv: srv, grants: o.Grants, log: o.Log, kick: make(chan struct{}, 1), asking: make(chan struct{}, 1)}
+	a := &Agent{cfg: cfg, name: cfg.Cluster.Instance, srv: srv, grants: o.Grants, log: o.Log, kick: make(chan struct{}, 1), asking: make(chan struct{}, 1),
+		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: 30 * time.Second}}}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -157,6 +159,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.finish(serving)
 	stop()
 	tasks.Wait()
+	a.http.CloseIdleConnections()
 	a.disconnect()
 	return err
 }

@@ -40,6 +40,9 @@ type Config struct {
 	Lease Duration `json:"lease,omitzero"` // duration of a writer's lease; default 6 s
 	Grace Duration `json:"grace,omitzero"` // time for the engine to stop when the agent is told to end; default 25 s
 
+	Node     string   `json:"node,omitempty"`    // node of the instance; needed for Failsafe
+	Failsafe Duration `json:"failsafe,omitzero"` // how long a writer goes on at most without renewing its lease, if all members confirm (package failsafe); 0: it stops at its end
+
 	Durability string            `json:"durability,omitempty"` // until the cluster manager sets it; default strict
 	Parameters map[string]string `json:"parameters,omitempty"` // until Apply sets them: the parameters of the class
 	Command    []string          `json:"command,omitempty"`    // command of an agent, without --dir; default this program and "instance"

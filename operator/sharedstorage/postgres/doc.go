@@ -10,7 +10,8 @@
 // record (Grants) says who may write. A writer holds a lease on it, and three things end its
 // writing before the lease ends: the agent, which renews the lease; the guard, a small process
 // that outlives the agent; and in strict durability the readers, which stop receiving before
-// another one is promoted.
+// another one is promoted. A writer that cannot renew its lease goes on while the agents of all
+// members promise not to take its place (package failsafe).
 //
 // The Watcher is the cluster manager: it polls every agent once a second, maintains the list of
 // readers of which one has each answered commit, and fails over.

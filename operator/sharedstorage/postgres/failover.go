@@ -13,7 +13,7 @@ import (
 // unhealthy handles a round without a healthy writer.
 func (w *Watcher) unhealthy(ctx context.Context, t tick) error {
 	if err := w.change(ctx, func(s *WatchState) {
-		*s = s.settled(t)
+		*s = s.settled(t).located(t)
 		if t.grant.Writer != "" {
 			s.Writer = t.grant.Writer
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/failsafe"
 )
 
 // Grant is the record of who may write.
@@ -15,29 +16,50 @@ type Grant struct {
 }
 
 // Lease is a promise: until its end the holder may write, and before its end the holder stops
-// unless it has renewed the lease.
+// unless it has renewed the lease, or the members in Failsafe let it go on.
 type Lease struct {
-	Holder string    `json:"holder,omitempty"`
-	Epoch  int64     `json:"epoch,omitempty"`
-	Until  time.Time `json:"until,omitzero"`
+	Holder   string             `json:"holder,omitempty"`
+	Epoch    int64              `json:"epoch,omitempty"`
+	Until    time.Time          `json:"until,omitzero"`
+	Failsafe *failsafe.Recorded `json:"failsafe,omitempty"` // how the holder may go on; nil: it stops at the end of the lease
 }
 
 // Unknown is the holder of a lease that may still run although its record was deleted. No instance
 // has this name.
 const Unknown = "-"
 
-// Runs reports whether somebody may write under the lease.
+// Runs reports whether somebody may write under the lease, not counting Failsafe.
 func (l Lease) Runs(now time.Time) bool { return l.Holder != "" && now.Before(l.Until) }
+
+// freeAt returns when a writer may take the lease; the zero time: at once.
+func (l Lease) freeAt(r Renewal) time.Time {
+	switch {
+	case l.Holder == "", l.Holder == r.Writer && l.Failsafe.Owns(r.Identity, r.Holds):
+		return time.Time{}
+	}
+	return l.Until.Add(l.Failsafe.Wait(r.Identity))
+}
+
+// Renewal is an attempt to take, renew or end a lease.
+type Renewal struct {
+	Writer   string             // name of the instance
+	Identity string             // with its node; empty: not known
+	Epoch    int64              // of the grant
+	TTL      time.Duration      // length of the lease from now; zero ends it
+	Holds    bool               // the instance writes under this lease already
+	Failsafe *failsafe.Recorded // what is recorded with the lease; nil: nothing
+}
 
 // Grants is the grant record as an agent needs it. An implementation serializes writes: of two
 // concurrent calls, one sees what the other has written.
 type Grants interface {
 	// Read returns the record.
 	Read(ctx context.Context) (Grant, error)
-	// Renew gives the writer a lease of this length from now; a ttl of zero ends its lease. It
-	// returns SWITCH_REFUSED if the record names another writer or epoch, and while the lease of
-	// another writer runs.
-	Renew(ctx context.Context, writer string, epoch int64, ttl time.Duration) (Grant, error)
+	// Renew gives the writer a lease, or ends its lease. It returns SWITCH_REFUSED if the record
+	// names another writer or epoch, and while another one may write: until the end of its lease,
+	// or Recorded.For longer if Lease.Failsafe does not name the identity of the writer. Another
+	// one is also one of the same name on another node.
+	Renew(ctx context.Context, r Renewal) (Grant, error)
 }
 
 // Granter is the grant record as the cluster manager and the adapters of port.Storage need it.
@@ -61,21 +83,21 @@ func (g Grant) Granted(writer string, epoch int64) (Grant, error) {
 }
 
 // Renewed returns the record after a renewal, by the rule of Grants.Renew.
-func (g Grant) Renewed(writer string, epoch int64, ttl time.Duration, now time.Time) (Grant, error) {
-	own := g.Lease.Holder == writer
+func (g Grant) Renewed(r Renewal, now time.Time) (Grant, error) {
 	switch {
-	case ttl <= 0 && own && g.Lease.Epoch <= epoch: // it may end its own lease, whoever has the grant
+	case r.TTL <= 0 && g.Lease.Holder == r.Writer && g.Lease.Epoch <= r.Epoch: // it may end its own lease, whoever has the grant
 		g.Lease = Lease{}
 		return g, nil
-	case ttl <= 0:
+	case r.TTL <= 0:
 		return g, nil
-	case writer != g.Writer || epoch != g.Epoch || writer == "":
-		return g, port.SwitchRefused.Errorf("%s of epoch %d does not hold the grant: %s of epoch %d does", writer, epoch, named(g.Writer), g.Epoch)
-	case !own && g.Lease.Runs(now):
-		return g, port.SwitchRefused.Errorf("%s may be writing until its lease ends, in %s", g.Lease.Holder, g.Lease.Until.Sub(now).Round(time.Millisecond)).
-			With("until", g.Lease.Until.UTC().Format(time.RFC3339Nano))
+	case r.Writer != g.Writer || r.Epoch != g.Epoch || r.Writer == "":
+		return g, port.SwitchRefused.Errorf("%s of epoch %d does not hold the grant: %s of epoch %d does", r.Writer, r.Epoch, named(g.Writer), g.Epoch)
 	}
-	g.Lease = Lease{Holder: writer, Epoch: epoch, Until: now.Add(ttl)}
+	if free := g.Lease.freeAt(r); now.Before(free) {
+		return g, port.SwitchRefused.Errorf("%s may be writing until its lease ends, in %s", g.Lease.Holder, free.Sub(now).Round(time.Millisecond)).
+			With("until", free.UTC().Format(time.RFC3339Nano))
+	}
+	g.Lease = Lease{Holder: r.Writer, Epoch: r.Epoch, Until: now.Add(r.TTL), Failsafe: r.Failsafe}
 	return g, nil
 }
 

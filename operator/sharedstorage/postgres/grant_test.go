@@ -38,7 +38,7 @@ func TestNeverTwoLeases(t *testing.T) {
 			"renew": func(t *rapid.T) {
 				writer, epoch := names.Draw(t, "writer"), rapid.Int64Range(0, 9).Draw(t, "epoch")
 				ttl := time.Duration(rapid.Int64Range(1, 10).Draw(t, "ttl")) * time.Second
-				next, err := g.Renewed(writer, epoch, ttl, now)
+				next, err := g.Renewed(Renewal{Writer: writer, Epoch: epoch, TTL: ttl}, now)
 				if err != nil {
 					return
 				}
@@ -54,7 +54,7 @@ func TestNeverTwoLeases(t *testing.T) {
 			},
 			"end": func(t *rapid.T) {
 				writer := names.Draw(t, "writer")
-				next, err := g.Renewed(writer, 9, 0, now)
+				next, err := g.Renewed(Renewal{Writer: writer, Epoch: 9}, now)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -98,22 +98,22 @@ func TestGrantFile(t *testing.T) {
 	if err := f.Grant(ctx, "a", 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Renew(ctx, "a", 1, time.Hour); err != nil {
+	if _, err := f.Renew(ctx, Renewal{Writer: "a", Epoch: 1, TTL: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Grant(ctx, "b", 2); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Renew(ctx, "b", 2, time.Hour); !errors.Is(err, port.SwitchRefused) {
+	if _, err := f.Renew(ctx, Renewal{Writer: "b", Epoch: 2, TTL: time.Hour}); !errors.Is(err, port.SwitchRefused) {
 		t.Errorf("b got a lease while that of a runs: %v", err)
 	}
-	if _, err := f.Renew(ctx, "a", 1, time.Hour); !errors.Is(err, port.SwitchRefused) {
+	if _, err := f.Renew(ctx, Renewal{Writer: "a", Epoch: 1, TTL: time.Hour}); !errors.Is(err, port.SwitchRefused) {
 		t.Errorf("a was renewed without the grant: %v", err)
 	}
-	if _, err := f.Renew(ctx, "a", 1, 0); err != nil { // a has stopped
+	if _, err := f.Renew(ctx, Renewal{Writer: "a", Epoch: 1, TTL: 0}); err != nil { // a has stopped
 		t.Error(err)
 	}
-	g, err := f.Renew(ctx, "b", 2, time.Hour)
+	g, err := f.Renew(ctx, Renewal{Writer: "b", Epoch: 2, TTL: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

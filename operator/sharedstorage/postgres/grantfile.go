@@ -14,7 +14,8 @@ import (
 
 // GrantFile is the record in a folder that all instances of a cluster reach: grant.json has the
 // writer and epoch, lease.json the lease, and grant.lock guards both. The grant is durable. The
-// lease need not be: no writer outlives a crash of the machine.
+// lease need not be: no writer outlives a crash of the machine. It does not store Lease.Failsafe:
+// whoever cannot reach the folder has lost its data, too.
 type GrantFile struct{ Dir string }
 
 const (
@@ -38,13 +39,13 @@ func (f GrantFile) Read(ctx context.Context) (g Grant, err error) {
 }
 
 // Renew implements Grants.
-func (f GrantFile) Renew(ctx context.Context, writer string, epoch int64, ttl time.Duration) (g Grant, err error) {
+func (f GrantFile) Renew(ctx context.Context, r Renewal) (g Grant, err error) {
 	err = f.guarded(ctx, func() error {
 		old, err := f.load()
 		if err != nil {
 			return err
 		}
-		if g, err = old.Renewed(writer, epoch, ttl, time.Now()); err != nil {
+		if g, err = old.Renewed(r, time.Now()); err != nil {
 			return err
 		}
 		if g.Lease == old.Lease {

@@ -36,6 +36,7 @@ func (a *Agent) handler() http.Handler {
 	handle("POST /v1/hold", answer(a.callHold))
 	handle("POST /v1/apply", answer(a.callApply))
 	handle("POST /v1/members", answer(a.callMembers))
+	handle("POST /v1/confirm", answer(a.callConfirm))
 	return mux
 }
 
@@ -112,7 +113,7 @@ func (a *Agent) Status(ctx context.Context) (AgentStatus, error) {
 	epoch, writing := a.writing()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	st := AgentStatus{Name: a.name, Wanted: a.rec.Run, Ahead: a.rec.Ahead, Members: a.rec.Members.Version, Job: a.live.job}
+	st := AgentStatus{Name: a.name, Node: a.cfg.Node, Wanted: a.rec.Run, Ahead: a.rec.Ahead, Members: a.rec.Members.Version, Job: a.live.job}
 	st.Installed = installed
 	st.Running, st.Version, st.Lag = running, a.version, -1
 	st.Parameters, st.Wrote = port.Hash(a.parameters(a.rec)), a.rec.Epoch

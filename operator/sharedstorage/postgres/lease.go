@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/failsafe"
 )
 
 // tenure is the right of an engine to write, and its end.
@@ -22,6 +23,11 @@ type tenure struct {
 	deadline time.Duration // since boot; the engine stops before it
 	fenced   time.Duration // since boot: when it was told to stop; 0: it was not
 	refused  error         // why the last renewal failed; nil: it succeeded
+
+	holder  failsafe.Holder
+	promise failsafe.Promise // what this instance has promised another writer
+	peers   map[string]Peer  // by identity: those that it may have to ask
+	alone   bool             // it goes on without a renewal now
 }
 
 // guardNote is the file that the guard reads.
@@ -41,19 +47,31 @@ func (a *Agent) margin() time.Duration { return time.Duration(a.cfg.Lease) / 6 }
 // acquire takes or renews the lease. It is called before an engine becomes a writer.
 func (a *Agent) acquire(ctx context.Context, epoch int64) error {
 	asked := sinceBoot()
-	if _, err := a.grants.Renew(ctx, a.name, epoch, time.Duration(a.cfg.Lease)); err != nil {
+	attempt, peers := a.recorded()
+	holds, err := a.beginAttempt(asked, attempt, peers)
+	if err != nil {
 		return err
 	}
+	_, err = a.grants.Renew(ctx, Renewal{Writer: a.name, Identity: a.identity(), Epoch: epoch, TTL: time.Duration(a.cfg.Lease), Holds: holds, Failsafe: attempt})
 	t := &a.tenure
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.fenced > 0 {
+	defer t.promise.Taken()
+	t.holder.End(asked, attempt, err == nil)
+	if err != nil {
+		return err
+	}
+	if t.fenced > 0 || holds && !t.on { // its lease ended meanwhile, and may have been given up since
 		return port.SwitchRefused.Errorf("the engine of %s is being stopped", a.name)
 	}
 	if err := a.note(asked + time.Duration(a.cfg.Lease) - a.margin()/2); err != nil {
 		return err
 	}
 	t.on, t.epoch, t.deadline = true, epoch, asked+time.Duration(a.cfg.Lease)-a.margin()
+	if t.alone {
+		t.alone = false
+		a.log.Info("the lease is renewed again", "epoch", epoch)
+	}
 	return nil
 }
 
@@ -75,7 +93,7 @@ func (a *Agent) releaseLease(ctx context.Context) error {
 	if !on {
 		return nil
 	}
-	if _, err := a.grants.Renew(ctx, a.name, epoch, 0); err != nil {
+	if _, err := a.grants.Renew(ctx, Renewal{Writer: a.name, Epoch: epoch}); err != nil {
 		return err // the lease expires by itself
 	}
 	a.tenure.mu.Lock()
@@ -108,12 +126,13 @@ func (a *Agent) keepLease(ctx context.Context) {
 				err = a.newer(asking, epoch, err)
 			}
 			cancel()
+			if err != nil && ctx.Err() == nil {
+				a.log.Warn("the lease was not renewed", "epoch", epoch, "err", err)
+				err = a.goOn(ctx, epoch, err)
+			}
 			a.tenure.mu.Lock()
 			a.tenure.refused = err
 			a.tenure.mu.Unlock()
-			if err != nil && ctx.Err() == nil {
-				a.log.Warn("the lease was not renewed", "epoch", epoch, "err", err)
-			}
 		}
 		select {
 		case <-ctx.Done():

@@ -43,6 +43,7 @@ type Membership struct {
 	Version    int64    `json:"version"`
 	Durability string   `json:"durability,omitempty"`
 	Names      []string `json:"names,omitempty"` // all members
+	Peers      []Peer   `json:"peers,omitempty"` // how they reach each other
 	Epoch      int64    `json:"epoch,omitempty"` // epoch of the writer that Sync is for
 	Sync       []string `json:"sync,omitempty"`  // strict: readers of which one has each answered commit
 }

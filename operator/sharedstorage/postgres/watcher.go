@@ -291,7 +291,7 @@ func significant(a, b WatchState) bool {
 // healthy maintains the list of readers, sends the membership to the members, and with failover on
 // points them to the writer.
 func (w *Watcher) healthy(ctx context.Context, t tick) error {
-	if err := w.change(ctx, func(s *WatchState) { *s = s.synced(t).settled(t) }); err != nil {
+	if err := w.change(ctx, func(s *WatchState) { *s = s.synced(t).settled(t).located(t) }); err != nil {
 		return err
 	}
 	w.mu.Lock()

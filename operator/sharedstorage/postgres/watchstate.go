@@ -89,7 +89,23 @@ func (s WatchState) all(writer string) []string {
 }
 
 func (s WatchState) membership() Membership {
-	return Membership{Version: s.Version, Durability: s.Durability, Names: s.names(), Epoch: s.Sync.Epoch, Sync: s.Sync.Want}
+	m := Membership{Version: s.Version, Durability: s.Durability, Names: s.names(), Epoch: s.Sync.Epoch, Sync: s.Sync.Want}
+	for _, member := range s.Members {
+		m.Peers = append(m.Peers, Peer{Name: member.Name, Node: member.Node, Agent: member.Agent})
+	}
+	return m
+}
+
+// located returns the state with the nodes that the agents have reported: a pod may have moved.
+func (s WatchState) located(t tick) WatchState {
+	s.Members = slices.Clone(s.Members)
+	for i, m := range s.Members {
+		if node := t.seen[m.Name].Node; node != "" && node != m.Node {
+			s.Members[i].Node = node
+			s.Version++
+		}
+	}
+	return s
 }
 
 // tick is the observation of one round.

@@ -15,6 +15,7 @@ import (
 type AgentStatus struct {
 	port.Status
 	Name    string   `json:"name"`
+	Node    string   `json:"node,omitempty"`    // on which it runs
 	Wanted  bool     `json:"wanted"`            // the engine should run
 	Held    bool     `json:"held,omitempty"`    // it receives from nobody, as ordered
 	Ahead   bool     `json:"ahead,omitempty"`   // its log may have diverged
