@@ -28,6 +28,8 @@ func (c *Cluster) desiredReaders() int {
 
 func (c *Cluster) haEnabled() bool { return c.Spec.HA.Enabled == nil || *c.Spec.HA.Enabled }
 
+func (c *Cluster) sameNode() bool { return c.Spec.HA.SameNode }
+
 func (c *Cluster) durability() string { return cmp.Or(c.Spec.Durability, strict) }
 
 func (c *Cluster) className() string { return cmp.Or(c.Spec.Class.Name, defaultClass) }

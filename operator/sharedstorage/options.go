@@ -77,6 +77,8 @@ type Operator struct {
 	subscribers    map[int]func(control.Ref)
 	orders         map[string]order     // by run id
 	managerMovedAt map[string]time.Time // by cluster: when the operator last moved its manager off the writer's node
+
+	watches managerWatches
 }
 
 // Flows is the part of *workflow.Engine that the operator uses.
@@ -179,6 +181,7 @@ func (o *Operator) Listen(ctx context.Context, notify func(control.Ref)) {
 	id := o.last
 	o.subscribers[id] = notify
 	o.mu.Unlock()
+	defer o.watches.serve(ctx)()
 	<-ctx.Done()
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -122,6 +122,9 @@ type StorageSpec struct {
 type HASpec struct {
 	// +kubebuilder:default=true
 	Enabled *bool `json:"enabled,omitempty"`
+	// SameNode lets a reader on the writer's node take over if there is no other. It helps when the
+	// engine or its pod fails, not when the node does.
+	SameNode bool `json:"sameNode,omitempty"`
 }
 
 // PortRange gives instance n the port Start + n*Step.
@@ -140,6 +143,12 @@ type SchedulingSpec struct {
 	// Spread is the topology key over which instances are spread.
 	// +kubebuilder:default="kubernetes.io/hostname"
 	Spread string `json:"spread,omitempty"`
+	// WhenUnsatisfiable says whether a new instance waits for a node that keeps the spread
+	// (DoNotSchedule) or runs on another one (ScheduleAnyway). With fewer than two values of the
+	// topology key among the nodes it always runs.
+	// +kubebuilder:default=DoNotSchedule
+	// +kubebuilder:validation:Enum=DoNotSchedule;ScheduleAnyway
+	WhenUnsatisfiable string `json:"whenUnsatisfiable,omitempty"`
 }
 
 // SharedStorageClusterStatus is the observed state.

@@ -281,6 +281,9 @@ func (s *Placement) run(ctx context.Context, c port.Ref, h *instanceObjects) err
 	if err != nil {
 		return err
 	}
+	if err := s.spread(ctx, c, pod, want, h.claim.Spec.VolumeName != ""); err != nil {
+		return err
+	}
 	if _, err := s.createObject(ctx, c, pod); err != nil {
 		return err
 	}

@@ -241,6 +241,12 @@ func (t *Storage) settle(ctx context.Context, c port.Ref, record *coordinationv1
 	if err != nil {
 		return found, err
 	}
+	if found.State == port.VolumeReady && !again {
+		if found.Message, err = t.placement.terminating(ctx, c, claims); err != nil || found.Message != "" {
+			found.State = port.VolumeTerminating
+			return found, err
+		}
+	}
 	for i := range claims {
 		claim := &claims[i]
 		has := claim.Status.Capacity[corev1.ResourceStorage]

@@ -102,6 +102,8 @@ const (
 	VolumeCloning VolumeState = "Cloning"
 	VolumeGrowing VolumeState = "Growing" // the volume is larger already, its file system is not
 	VolumeReady   VolumeState = "Ready"
+	// VolumeTerminating: somebody deletes a part of the volume that an instance still uses.
+	VolumeTerminating VolumeState = "Terminating"
 )
 
 // Instances creates and removes the instances in which engines run.
@@ -138,6 +140,7 @@ type Instance struct {
 	Node         string            `json:"node,omitempty"`         // desired: this node and no other; observed: its node
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"` // desired
 	Spread       string            `json:"spread,omitempty"`       // desired: the topology key to spread over
+	SpreadAnyway bool              `json:"spreadAnyway,omitempty"` // desired: run where the spread cannot be kept, instead of waiting
 
 	Port    int32         `json:"port,omitempty"` // desired: 0 lets the adapter choose
 	Address string        `json:"address,omitempty"`

@@ -117,19 +117,26 @@ func (w *Watcher) failOver(ctx context.Context, s WatchState, t tick) error {
 	return w.grantAndPromote(ctx, best, t.grant.Epoch)
 }
 
-// elect chooses the reader with the most log, if possible on another node than the writer's.
+// elect chooses the reader with the most log on another node than the writer's, or, if the spec
+// allows it and there is none, on the same node.
 func (w *Watcher) elect(s WatchState, old string, readers []string, seen map[string]AgentStatus) (string, error) {
 	from, _ := s.member(old)
-	best := ""
+	best, beside := "", ""
 	for _, name := range readers {
 		m, _ := s.member(name)
 		r, ok := seen[name]
-		if !ok || from.Node != "" && m.Node == from.Node {
-			continue
-		}
-		if best == "" || ahead(r, seen[best]) > 0 {
+		switch {
+		case !ok:
+		case from.Node != "" && m.Node == from.Node:
+			if beside == "" || ahead(r, seen[beside]) > 0 {
+				beside = name
+			}
+		case best == "" || ahead(r, seen[best]) > 0:
 			best = name
 		}
+	}
+	if best == "" && s.SameNode {
+		best = beside
 	}
 	if best == "" {
 		return "", port.FailoverUnsafe.Errorf("no failover from %s: no reader on another node than %s can take over", named(old), named(from.Node)).With("readers", readers)

@@ -141,7 +141,8 @@ func (a *Agent) Status(ctx context.Context) (AgentStatus, error) {
 		} else {
 			st.Lag, st.Upstream = 0, ""
 			st.Ready = slices.ContainsFunc(a.secret.keys(), func(key string) bool { return a.rec.Password == short(key) }) // before that nobody can log in
-			st.Sync = parseStandbyNames(s.SyncNames)
+			st.Sync, st.Followers = parseStandbyNames(s.SyncNames), uniq(append([]string{}, s.Receiving...))
+			st.Stalled = len(st.Sync) > 0 && len(intersect(st.Sync, st.Followers)) == 0
 			if writing {
 				st.Epoch = epoch
 			}

@@ -14,6 +14,7 @@ import (
 type (
 	ensureCall struct {
 		HA         bool          `json:"ha"`
+		SameNode   bool          `json:"sameNode,omitempty"`
 		Durability string        `json:"durability"`
 		Members    []WatchMember `json:"members"`
 	}
@@ -33,6 +34,7 @@ func (w *Watcher) handler() http.Handler {
 	})
 	handle := func(pattern string, do http.HandlerFunc) { mux.Handle(pattern, guarded(w.token.keys, do)) }
 	handle("GET /v1/topology", answer(func(context.Context, nothing) (port.Topology, error) { return w.Topology(), nil }))
+	handle("POST /v1/await", answer(w.callAwait))
 	handle("POST /v1/ensure", answer(w.callEnsure))
 	handle("POST /v1/add", answer(w.callAdd))
 	handle("POST /v1/remove", answer(w.callRemove))
@@ -57,7 +59,7 @@ func (w *Watcher) Topology() port.Topology {
 		top.Until = s.Until
 	}
 	if s.Created {
-		top.Durability = s.Durability
+		top.Durability, top.SameNode = s.Durability, s.SameNode
 	}
 	for _, m := range s.Members {
 		top.Members = append(top.Members, m.Member)
@@ -83,7 +85,7 @@ func (w *Watcher) callEnsure(ctx context.Context, in ensureCall) (port.Topology,
 				s.add(m)
 			}
 		}
-		s.HADesired = in.HA
+		s.HADesired, s.SameNode = in.HA, in.SameNode
 		if s.Durability != in.Durability {
 			s.Durability = in.Durability
 			s.Version++
