@@ -30,6 +30,9 @@ type Grants struct {
 	mu   sync.Mutex
 	last string // version of the Lease that was last seen
 	from time.Time
+
+	told     string // version that the cluster manager has told of, and when it first saw that
+	toldFrom time.Time
 }
 
 var _ postgres.Granter = &Grants{}
@@ -138,6 +141,7 @@ func (g *Grants) grant(record *coordinationv1.Lease) (postgres.Grant, error) {
 	defer g.mu.Unlock()
 	if g.last != stamp {
 		g.last, g.from = stamp, time.Now()
+		g.settle()
 	}
 	grant.Lease = postgres.Lease{Holder: *spec.HolderIdentity, Epoch: at.Leased, Until: g.from.Add(time.Duration(*spec.LeaseDurationSeconds) * time.Second)}
 	return grant, nil

@@ -32,7 +32,7 @@ func TestTheSpreadIsRequiredWhereItCanBe(t *testing.T) {
 		"two zones, one is asked for":        {two, false, false, map[string]string{"zone": "a"}, corev1.ScheduleAnyway},
 		"two zones, not required":            {two, true, false, nil, corev1.ScheduleAnyway},
 		"two zones, the volume is in one":    {two, false, true, nil, corev1.ScheduleAnyway},
-		"one zone":                           {two[:1], false, false, nil, corev1.ScheduleAnyway},
+		"one zone":                           {two[:1:1], false, false, nil, corev1.ScheduleAnyway},
 		"the other zone does not answer":     {[]client.Object{two[0], nodeOn("node-3", "b", corev1.ConditionFalse)}, false, false, nil, corev1.ScheduleAnyway},
 		"nodes without the key do not count": {nil, false, false, nil, corev1.ScheduleAnyway},
 	} {

@@ -67,7 +67,8 @@ type Topology struct {
 	Epoch   int64     `json:"epoch,omitempty"`
 	Sync    []string  `json:"sync,omitempty"` // each answered commit is on at least one of these instances
 	Members []Member  `json:"members,omitempty"`
-	At      time.Time `json:"at,omitzero"` // time of the observation
+	Stale   []string  `json:"stale,omitempty"` // readers that have not streamed for a while from a writer that writes: no client should be sent to them
+	At      time.Time `json:"at,omitzero"`     // time of the observation
 
 	Durability string `json:"durability,omitempty"` // strict or available, as in effect
 	SameNode   bool   `json:"sameNode,omitempty"`   // as in effect

@@ -66,6 +66,7 @@ type live struct {
 	how       port.StopMode
 	receiving []string  // followers that receive from this writer
 	still     time.Time // since when a follower has not received
+	streamed  bool      // the follower has streamed since the agent began
 	diverged  bool
 	quiet     int      // passes in a row that found nothing to do
 	drop      []string // replication slots of instances that left

@@ -32,7 +32,7 @@ func (w *Watcher) unhealthy(ctx context.Context, t tick) error {
 		// It has the grant and does not write: a failover or switch ended between grant and
 		// promotion.
 		if m, ok := s.member(t.grant.Writer); ok {
-			if _, err := callAgent[nothing](ctx, w, m, http.MethodPost, "promote", promoteCall{t.grant.Epoch}); err != nil {
+			if _, err := callAgent[nothing](ctx, w, m, http.MethodPost, "promote", promoteCall{t.grant.Epoch, w.sighting()}); err != nil {
 				w.log.Warn("promoting", "name", m.Name, "err", err)
 			}
 		}
@@ -246,7 +246,7 @@ func (w *Watcher) grantAndPromote(ctx context.Context, name string, epoch int64)
 		return port.SwitchRefused.Errorf("%s left while it was to become the writer", name)
 	}
 	w.log.Warn("a new writer", "name", name, "epoch", epoch+1)
-	if _, err := callAgent[nothing](ctx, w, m, http.MethodPost, "promote", promoteCall{epoch + 1}); err != nil {
+	if _, err := callAgent[nothing](ctx, w, m, http.MethodPost, "promote", promoteCall{epoch + 1, w.sighting()}); err != nil {
 		w.log.Warn("promoting", "name", name, "err", err)
 	}
 	return nil

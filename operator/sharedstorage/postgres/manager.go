@@ -103,7 +103,11 @@ func (m Manager) Remove(ctx context.Context, c port.Ref, name string) error {
 
 // SetHA implements port.Manager.
 func (m Manager) SetHA(ctx context.Context, c port.Ref, on bool, until time.Time) error {
-	_, err := callManager[nothing](ctx, m, c, http.MethodPost, "ha", haCall{on, until})
+	in := haCall{On: on}
+	if !on && !until.IsZero() {
+		in.For = Duration(max(time.Until(until), 1))
+	}
+	_, err := callManager[nothing](ctx, m, c, http.MethodPost, "ha", in)
 	return err
 }
 
@@ -112,7 +116,11 @@ func (m Manager) Topology(ctx context.Context, c port.Ref) (port.Topology, error
 	if _, found, err := m.Hosts.Find(ctx, c); err != nil || !found {
 		return port.Topology{}, err
 	}
-	return callManager[port.Topology](ctx, m, c, http.MethodGet, "topology", nil)
+	out, err := callManager[topologyAnswer](ctx, m, c, http.MethodGet, "topology", nil)
+	if out.Left > 0 {
+		out.Until = time.Now().Add(time.Duration(out.Left))
+	}
+	return out.Topology, err
 }
 
 // awaitLimit is how long Await waits for the answer of a manager, which comes after awaitFor at the

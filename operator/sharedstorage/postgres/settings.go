@@ -16,6 +16,9 @@ var defaults = map[string]string{
 	"max_connections":             "100",
 	"max_wal_senders":             "32",
 	"max_replication_slots":       "32",
+	"max_worker_processes":        "8", // this and the next two are PostgreSQL's defaults: a follower has floors for them, and
+	"max_prepared_transactions":   "0", // a setting that leaves the file waits for a restart, even with its default
+	"max_locks_per_transaction":   "64",
 	"wal_keep_size":               "256MB",
 	"max_slot_wal_keep_size":      "4GB",
 	"wal_receiver_timeout":        "10s",
@@ -78,7 +81,7 @@ type setup struct {
 	Port   int32
 	Name   string            // of the instance
 	Params map[string]string // desired
-	Floors map[string]string // lower limits of a follower
+	Floors map[string]string // lower limits, of a follower and until the next start of a promoted one
 	Sync   []string          // instances of which one must have each commit; nil: the engine waits for none
 
 	Upstream *Upstream // the engine from which a follower receives; nil: none

@@ -91,6 +91,7 @@ type Watcher struct {
 type view struct {
 	at      time.Time
 	grant   Grant
+	writes  bool // the holder of the grant
 	seen    map[string]AgentStatus
 	code    fault.Code
 	message string
@@ -187,7 +188,7 @@ func (w *Watcher) watchOnce(ctx context.Context) {
 		w.log.Error("two writers", "fenced", writers)
 		w.stop(ctx, s, writers) // it stays that way until somebody has compared the rows
 	}
-	if _, ok := t.writer(); ok {
+	if _, v.writes = t.writer(); v.writes {
 		w.misses = 0
 		err = w.healthy(ctx, t)
 	} else {
