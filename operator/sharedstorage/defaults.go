@@ -16,6 +16,7 @@ const (
 	defaultClass   = "small"
 	defaultSize    = 10 << 30
 	strict         = "strict" // the default of durability
+	defaultSpread  = "kubernetes.io/hostname"
 )
 
 // desiredReaders returns the number of readers in the spec, or the default.

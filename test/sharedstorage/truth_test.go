@@ -83,7 +83,7 @@ func TestConditionsAreTruths(t *testing.T) {
 		nodes[i.Node] = true
 	}
 	if len(nodes) != 3 {
-		t.Errorf("the instances are on nodes %v", nodes)
+		t.Errorf("the instances are on nodes %v, by %s", nodes, w.kubectl("get", "pods", "-o", "jsonpath={range .items[*]}{.metadata.name} {.spec.topologySpreadConstraints} {.spec.nodeSelector}; {end}"))
 	}
 	f := w.write("orders")
 

@@ -77,8 +77,9 @@ type SharedStorageClusterSpec struct {
 	// Ports of the engines. nil: the default of the adapter.
 	Ports *PortRange `json:"ports,omitempty"`
 	// Images by version of the engine.
-	Images     map[string]string `json:"images,omitempty"`
-	Scheduling SchedulingSpec    `json:"scheduling,omitempty"`
+	Images map[string]string `json:"images,omitempty"`
+	// +kubebuilder:default={spread: "kubernetes.io/hostname"}
+	Scheduling SchedulingSpec `json:"scheduling,omitempty"`
 	// OperatorName is the name of the operator that serves this cluster. An operator without a name
 	// serves all clusters; an operator with a name ignores clusters that name none.
 	OperatorName string `json:"operatorName,omitempty"`

@@ -64,7 +64,8 @@ type live struct {
 
 	stopping  Process // the process that was told to stop, and how
 	how       port.StopMode
-	receiving []string  // followers that receive from this writer
+	receiving []string // followers that receive from this writer
+	heard     heard
 	still     time.Time // since when a follower has not received
 	streamed  bool      // the follower has streamed since the agent began
 	diverged  bool

@@ -3,7 +3,9 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -114,7 +116,45 @@ func (w *Watcher) failOver(ctx context.Context, s WatchState, t tick) error {
 	if err := w.complete(ctx, s, best, held); err != nil {
 		return err
 	}
-	return w.grantAndPromote(ctx, best, t.grant.Epoch)
+	if err := w.grantAndPromote(ctx, best, t.grant.Epoch); err != nil {
+		return err
+	}
+	w.tasks.Go(func() {
+		w.followPromoted(w.running, s, best, t.grant.Epoch+1, without(slices.Sorted(maps.Keys(held)), best))
+	})
+	return nil
+}
+
+// followPromoted points the readers that a failover holds to the new writer as soon as it writes: with
+// strict it answers no commit before one of them follows, and a round may take a second.
+func (w *Watcher) followPromoted(ctx context.Context, s WatchState, name string, epoch int64, readers []string) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second) // after that the rounds do it
+	defer cancel()
+	writer, ok := s.member(name)
+	if !ok {
+		return
+	}
+	every := time.NewTicker(100 * time.Millisecond)
+	defer every.Stop()
+	for {
+		st, err := callAgent[AgentStatus](ctx, w, writer, http.MethodGet, "status", nil)
+		if err == nil && st.Ready && st.Role == port.Primary && st.Epoch == epoch {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+	}
+	parallel(readers, func(reader string) {
+		if m, ok := s.member(reader); ok {
+			if _, err := callAgent[nothing](ctx, w, m, http.MethodPost, "follow", followCall{writer.engine()}); err != nil {
+				w.log.Warn("pointing a follower to the new writer", "follower", reader, "err", err)
+			}
+		}
+	})
+	w.wake()
 }
 
 // elect chooses the reader with the most log on another node than the writer's, or, if the spec

@@ -148,7 +148,7 @@ func (a *Agent) Status(ctx context.Context) (AgentStatus, error) {
 		} else {
 			st.Lag, st.Upstream = 0, ""
 			st.Ready = slices.ContainsFunc(a.secret.keys(), func(key string) bool { return a.rec.Password == short(key) }) // before that nobody can log in
-			st.Sync, st.Followers = parseStandbyNames(s.SyncNames), uniq(append([]string{}, s.Receiving...))
+			st.Sync, st.Followers = parseStandbyNames(s.SyncNames), a.live.heard.alive(s.Replies, time.Now())
 			st.Stalled = len(st.Sync) > 0 && len(intersect(st.Sync, st.Followers)) == 0
 			if writing {
 				st.Epoch = epoch

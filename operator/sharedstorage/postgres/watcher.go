@@ -77,6 +77,9 @@ type Watcher struct {
 	token  *keyFile
 	kick   chan struct{}
 
+	running context.Context // of Run
+	tasks   sync.WaitGroup
+
 	misses int       // used by the loop only, like missed
 	missed time.Time // when the last miss was counted
 
@@ -133,11 +136,13 @@ func NewWatcher(ctx context.Context, o WatcherOptions) (*Watcher, error) {
 func (w *Watcher) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	w.running = ctx
 	var watching sync.WaitGroup
 	watching.Go(func() { w.watch(ctx) })
 	err := serve(ctx, w.cfg.Listen, w.cfg.CertFile, w.cfg.KeyFile, w.handler())
 	cancel()
 	watching.Wait()
+	w.tasks.Wait()
 	w.http.CloseIdleConnections()
 	return err
 }
