@@ -15,6 +15,8 @@ const (
 	defaultReaders = 2
 	defaultClass   = "small"
 	defaultSize    = 10 << 30
+	minSize        = 1 << 20
+	maxSize        = 1 << 50
 	strict         = "strict" // the default of durability
 	defaultSpread  = "kubernetes.io/hostname"
 )
@@ -101,6 +103,9 @@ func (c *Cluster) refusal(parts ...string) error {
 	}
 	if n := c.desiredReaders(); asked(ofReaders) && (n < 0 || n > 15) {
 		return SpecInvalid.Errorf("readers: %d is not within 0 and 15", n)
+	}
+	if n := c.desiredSize(); asked(ofSize) && (n < minSize || n > maxSize) {
+		return SpecInvalid.Errorf("storage.size: %d bytes are not within 1Mi and 1Pi", n)
 	}
 	if had := c.Status.Storage.Size; asked(ofSize) && had != nil && c.desiredSize() < had.Value() {
 		return port.StorageShrink.Errorf("storage.size: the volume has %s, and %d bytes are wanted", had.String(), c.desiredSize())

@@ -2,6 +2,7 @@ package sharedstorage_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"syscall"
@@ -86,6 +87,24 @@ func TestConditionsAreTruths(t *testing.T) {
 		t.Errorf("the instances are on nodes %v, by %s", nodes, w.kubectl("get", "pods", "-o", "jsonpath={range .items[*]}{.metadata.name} {.spec.topologySpreadConstraints} {.spec.nodeSelector}; {end}"))
 	}
 	f := w.write("orders")
+	if _, err := queryRow[int](t.Context(), w, "orders", c.Status.Instances[c.Status.Writer], "SELECT 1 FROM nowhere"); err == nil {
+		t.Error("there is a table that nobody has made")
+	}
+	w.await(time.Minute, "the log of the engine is JSON in the log of the pod", func(context.Context) error {
+		out, err := w.try("logs", c.Status.Instances[c.Status.Writer].Name, "-c", "engine")
+		found := false
+		for line := range strings.Lines(out) {
+			var one struct{ Logger, Level, Msg, User string }
+			if bad := json.Unmarshal([]byte(line), &one); bad != nil && err == nil {
+				err = fmt.Errorf("%w: %s", bad, line)
+			}
+			found = found || one.Logger == "postgres" && one.Level == "ERROR" && one.User == "postgres" && strings.Contains(one.Msg, "nowhere")
+		}
+		if err == nil && !found {
+			err = fmt.Errorf("no error about the table in\n%s", out)
+		}
+		return err
+	})
 
 	var readers []string
 	for id, i := range c.Status.Instances {

@@ -12,6 +12,8 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.readers,statuspath=.status.readers,selectorpath=.status.selector
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: at most 40 characters, lower case letters, digits and -, a letter first: Services and pods are named after it"
 // +kubebuilder:storageversion
 // +kubebuilder:resource:shortName=ssc,categories={pawl,all}
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
@@ -106,13 +108,19 @@ type ClassRef struct {
 
 // StorageSpec is the shared volume.
 type StorageSpec struct {
-	// Size of the volume; it may only grow.
+	// Size of the volume, from 1Mi to 1Pi; it may only grow.
 	// +kubebuilder:default="10Gi"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0 && quantity(string(self)).compareTo(quantity('1Pi')) <= 0",message="storage.size is from 1Mi to 1Pi"
 	Size *resource.Quantity `json:"size,omitempty"`
 	// Claim is an existing claim to use; empty: a new one.
+	// +kubebuilder:validation:MaxLength=253
 	Claim string `json:"claim,omitempty"`
 	// Volume is an existing volume to use; empty: a new one.
+	// +kubebuilder:validation:MaxLength=253
 	Volume string `json:"volume,omitempty"`
+	// AdoptClaims lets the cluster take over the claims that an earlier cluster of its name has left
+	// with their data. Otherwise such a claim stops the creation.
+	AdoptClaims bool `json:"adoptClaims,omitempty"`
 	// OnDelete says whether the data is retained or deleted with the cluster.
 	// +kubebuilder:default=Retain
 	// +kubebuilder:validation:Enum=Retain;Delete
@@ -135,6 +143,7 @@ type PortRange struct {
 	Start int32 `json:"start"`
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=4096
 	Step int32 `json:"step,omitempty"`
 }
 
@@ -167,8 +176,11 @@ type SharedStorageClusterStatus struct {
 	// +kubebuilder:validation:Type=object
 	Position json.RawMessage `json:"position,omitempty"`
 
-	Writer  string `json:"writer,omitempty"`  // logical id of the instance that writes
-	Readers int32  `json:"readers,omitempty"` // number of readers, without temporary ones
+	Writer  string `json:"writer,omitempty"` // logical id of the instance that writes
+	Readers int32  `json:"readers"`          // number of readers, without temporary ones
+
+	// Selector selects the pods of the readers, for the scale subresource.
+	Selector string `json:"selector,omitempty"`
 
 	ObservedGeneration int64  `json:"observedGeneration,omitempty"`
 	Class              string `json:"class,omitempty"`          // class of all instances

@@ -202,7 +202,9 @@ func (s *Placement) inherit(ctx context.Context, c port.Ref, take func(*corev1.P
 	if err := s.o.Live.List(ctx, &list, of(c, volumeComponent)...); err != nil {
 		return nil, err
 	}
-	list.Items = slices.DeleteFunc(list.Items, func(claim corev1.PersistentVolumeClaim) bool { return claim.DeletionTimestamp != nil })
+	list.Items = slices.DeleteFunc(list.Items, func(claim corev1.PersistentVolumeClaim) bool {
+		return claim.DeletionTimestamp != nil || claim.Annotations[ownerAnnotation] != c.UID
+	})
 	if len(list.Items) == 0 {
 		return nil, nil
 	}

@@ -96,6 +96,10 @@ func (t *Storage) Ensure(ctx context.Context, c port.Ref, want port.Volume, key 
 	if err := t.adopt(ctx, c, want); err != nil {
 		return port.Volume{}, err
 	}
+	adopted, err := t.adoptRetained(ctx, c, want)
+	if err != nil {
+		return port.Volume{}, err
+	}
 	record, v, err := t.ensureRecord(ctx, c, volume{Size: want.Size, Claim: want.Claim, Key: key})
 	if err != nil {
 		return port.Volume{}, err
@@ -115,7 +119,9 @@ func (t *Storage) Ensure(ctx context.Context, c port.Ref, want port.Volume, key 
 	if err := t.grow(ctx, c, v.Size); err != nil {
 		return port.Volume{}, err
 	}
-	return t.settle(ctx, c, record, v, true)
+	found, err := t.settle(ctx, c, record, v, true)
+	found.Adopted = adopted
+	return found, err
 }
 
 // adopt makes an existing claim, or a claim for an existing volume, the claim of the first writer.
@@ -270,6 +276,9 @@ func (t *Storage) Clone(ctx context.Context, from, to port.Ref, key string) (por
 	}
 	if source == nil || from.Namespace != to.Namespace {
 		return port.Volume{}, port.CloneSourceMissing.Errorf("there is no cluster %s in namespace %s", from, to.Namespace)
+	}
+	if _, err := t.adoptRetained(ctx, to, port.Volume{}); err != nil {
+		return port.Volume{}, err
 	}
 	record, v, err := t.ensureRecord(ctx, to, volume{Size: source.Size, Key: key, From: &port.Ref{Namespace: from.Namespace, Name: from.Name}})
 	if err != nil {

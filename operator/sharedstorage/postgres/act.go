@@ -148,7 +148,7 @@ func recovering(err error) bool {
 func (a *Agent) configuration(r record, recovery bool) string {
 	s := setup{Bind: a.cfg.Bind, Port: a.cfg.Port, Name: a.name, Params: a.parameters(r), PassFile: a.srv.path(confName, "pgpass")}
 	s.Sync = r.sync(a.name, a.cfg.Durability, a.live.receiving)
-	s.Floors = r.Floors
+	s.Floors, s.Volume = r.Floors, a.srv.volumeSize()
 	if recovery && !r.Hold && r.Promote == 0 {
 		s.Upstream = r.Upstream
 	}

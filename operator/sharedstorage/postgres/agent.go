@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -27,6 +28,9 @@ type AgentOptions struct {
 	Config Config
 	Grants Grants       // nil: the GrantFile of Config.GrantDir
 	Log    *slog.Logger // nil: none
+	// EngineLog receives the log of the engine, each message as a line of JSON. nil: it is only in
+	// engine.log in the folder of the instance, which is cut at 8 MB.
+	EngineLog io.Writer
 }
 
 // Agent owns the data directory and the engine of one instance.
@@ -36,6 +40,7 @@ type Agent struct {
 	srv     *server
 	grants  Grants
 	log     *slog.Logger
+	said    io.Writer // receives the log of the engine; nil: nobody
 	token   *keyFile
 	secret  *keyFile // the password of the cluster
 	version string
@@ -92,7 +97,7 @@ func NewAgent(dir string, o AgentOptions) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, name: cfg.Cluster.Instance, srv: srv, grants: o.Grants, log: o.Log, kick: make(chan struct{}, 1), asking: make(chan struct{}, 1)}
+	a := &Agent{cfg: cfg, name: cfg.Cluster.Instance, srv: srv, grants: o.Grants, log: o.Log, said: o.EngineLog, kick: make(chan struct{}, 1), asking: make(chan struct{}, 1)}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -147,6 +152,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	var tasks sync.WaitGroup
 	tasks.Go(func() { a.keepLease(serving) })
 	tasks.Go(func() { a.watchLease(serving) })
+	tasks.Go(func() { a.forwardLog(serving, a.said) })
 	failed := make(chan error, 1)
 	tasks.Go(func() { failed <- serve(serving, a.cfg.Listen, a.cfg.CertFile, a.cfg.KeyFile, a.handler()) })
 	ended := make(chan struct{})
