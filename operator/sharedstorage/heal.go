@@ -142,7 +142,7 @@ func writerIsHealthy(_ context.Context, w *work) outcome.Outcome {
 }
 
 func adoptionIsAllowed(_ context.Context, w *work) outcome.Outcome {
-	if !w.c.Spec.Storage.AdoptClaims {
+	if !w.c.Spec.Storage.AdoptClaims && w.f.Volume.State == "" {
 		return outcome.Wait(healPoll, port.ClaimRetained.Reason(), "spec.storage.adoptClaims is not set")
 	}
 	return outcome.Done()
