@@ -176,8 +176,8 @@ type SharedStorageClusterStatus struct {
 	// +kubebuilder:validation:Type=object
 	Position json.RawMessage `json:"position,omitempty"`
 
-	Writer  string `json:"writer,omitempty"` // logical id of the instance that writes
-	Readers int32  `json:"readers"`          // number of readers, without temporary ones
+	Writer  string `json:"writer,omitempty"`  // logical id of the instance that writes
+	Readers int32  `json:"readers,omitempty"` // number of readers, without temporary ones
 
 	// Selector selects the pods of the readers, for the scale subresource.
 	Selector string `json:"selector,omitempty"`
