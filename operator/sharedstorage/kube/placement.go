@@ -49,7 +49,7 @@ type Options struct {
 	User int64
 	// StorageClass of new claims; empty: the default one.
 	StorageClass string
-	// Lease is the duration of a writer's lease. Default: 8 s, so that a frozen writer costs less than
+	// Lease is the duration of a writer's lease. Default: 7 s, so that a frozen writer costs less than
 	// 10 s.
 	Lease time.Duration
 	// Every is the time between two rounds of a cluster manager. Default: 1 s.
@@ -98,7 +98,7 @@ func NewPlacement(o Options) (*Placement, error) {
 		o.Log = slog.Default()
 	}
 	o.Tool, o.User = cmp.Or(o.Tool, "/usr/local/bin/pawl"), cmp.Or(o.User, 999)
-	o.Lease, o.Every, o.FailoverAfter = cmp.Or(o.Lease, 8*time.Second), cmp.Or(o.Every, time.Second), cmp.Or(o.FailoverAfter, 5*time.Second)
+	o.Lease, o.Every, o.FailoverAfter = cmp.Or(o.Lease, 7*time.Second), cmp.Or(o.Every, time.Second), cmp.Or(o.FailoverAfter, 5*time.Second)
 	return &Placement{o: o, http: postgres.NewClient(o.Wrap), secrets: map[string]secrets{}, owners: map[string]metav1.OwnerReference{}, seen: map[string]seenState{}, applied: applied{version: map[string]string{}, state: map[string]*corev1.ConfigMap{}}}, nil
 }
 
