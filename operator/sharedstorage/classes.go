@@ -54,6 +54,9 @@ func ParseClasses(data map[string]string) (map[string]port.Class, error) {
 		if one.Memory != nil {
 			made.Memory = one.Memory.Value()
 		}
+		if made.CPU < 0 || made.Memory < 0 {
+			return nil, SpecInvalid.Errorf("class %s: cpu and memory are not negative", name)
+		}
 		found[name] = made
 	}
 	return found, nil

@@ -58,6 +58,7 @@ type Facts struct {
 	Topology  port.Topology
 	Volume    port.Volume
 	Classes   map[string]port.Class
+	Nodes     []port.Node      // asked only while all instances are on one node
 	Unfit     map[string]error // by part of the spec: why the adapter cannot provide it
-	Unknown   map[string]error // by subject: "instances", "manager", "volume", "classes", "engine/<name>"
+	Unknown   map[string]error // by subject: "instances", "manager", "volume", "classes", "nodes", "engine/<name>"
 }

@@ -21,7 +21,7 @@ const (
 	ReadyCondition            = condition.TypeReady       // the writer accepts writes
 	AvailableCondition        = "Available"               // enough readers are healthy
 	ProgressingCondition      = condition.TypeProgressing // a run is working; otherwise the reason why not
-	HighAvailabilityCondition = "HighAvailability"        // failover is on
+	HighAvailabilityCondition = "HighAvailability"        // failover is on, and a reader could take over
 	StorageReadyCondition     = "StorageReady"
 	InterruptedCondition      = "Interrupted" // a run is paused; the message has code and remedy
 )
@@ -46,6 +46,9 @@ func (o *Operator) ready(c *Cluster) metav1.Condition {
 	if writer := f.writer(); writer != nil {
 		if f.full() {
 			return condition.FromFault(kind, port.StorageFull, "%s", port.StorageFull.Title)
+		}
+		if f.Engines[writer.Name].Stalled {
+			return condition.New(kind, metav1.ConditionFalse, "CommitsWait", "instance %s answers no commit: durability is %s, and no reader that must have it streams", writer.ID, c.durability())
 		}
 		return condition.New(kind, metav1.ConditionTrue, "WriterReady", "instance %s takes writes", writer.ID)
 	}
@@ -79,7 +82,11 @@ func (o *Operator) available(c *Cluster, v view) metav1.Condition {
 		case Healthy:
 			healthy++
 		case Unknown:
-			unknown++
+			if f.streamedTo(i) {
+				unknown++
+				continue
+			}
+			sick = append(sick, fmt.Sprintf("%s: %s, and the writer does not stream to it", i.ID, message))
 		default:
 			sick = append(sick, fmt.Sprintf("%s: %s", i.ID, message))
 		}
@@ -162,6 +169,9 @@ func highAvailability(c *Cluster) metav1.Condition {
 	case code != "":
 		return condition.FromCode(kind, string(Code(code)), why)
 	case t.HA:
+		if reason, message := c.noFailover(); reason != "" {
+			return condition.New(kind, metav1.ConditionFalse, reason, "%s", message)
+		}
 		return condition.New(kind, metav1.ConditionTrue, "FailoverOn", "the cluster manager fails over")
 	case !c.haEnabled() && t.Until.IsZero():
 		return condition.New(kind, metav1.ConditionFalse, "FailoverNotWanted", "ha.enabled is false")

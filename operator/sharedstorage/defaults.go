@@ -15,7 +15,10 @@ const (
 	defaultReaders = 2
 	defaultClass   = "small"
 	defaultSize    = 10 << 30
+	minSize        = 1 << 20
+	maxSize        = 1 << 50
 	strict         = "strict" // the default of durability
+	defaultSpread  = "kubernetes.io/hostname"
 )
 
 // desiredReaders returns the number of readers in the spec, or the default.
@@ -27,6 +30,8 @@ func (c *Cluster) desiredReaders() int {
 }
 
 func (c *Cluster) haEnabled() bool { return c.Spec.HA.Enabled == nil || *c.Spec.HA.Enabled }
+
+func (c *Cluster) sameNode() bool { return c.Spec.HA.SameNode }
 
 func (c *Cluster) durability() string { return cmp.Or(c.Spec.Durability, strict) }
 
@@ -98,6 +103,9 @@ func (c *Cluster) refusal(parts ...string) error {
 	}
 	if n := c.desiredReaders(); asked(ofReaders) && (n < 0 || n > 15) {
 		return SpecInvalid.Errorf("readers: %d is not within 0 and 15", n)
+	}
+	if n := c.desiredSize(); asked(ofSize) && (n < minSize || n > maxSize) {
+		return SpecInvalid.Errorf("storage.size: %d bytes are not within 1Mi and 1Pi", n)
 	}
 	if had := c.Status.Storage.Size; asked(ofSize) && had != nil && c.desiredSize() < had.Value() {
 		return port.StorageShrink.Errorf("storage.size: the volume has %s, and %d bytes are wanted", had.String(), c.desiredSize())

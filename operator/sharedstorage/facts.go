@@ -6,7 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
@@ -20,6 +22,7 @@ const (
 	factManager   = "manager"
 	factVolume    = "volume"
 	factClasses   = "classes"
+	factNodes     = "nodes"
 	factEngine    = "engine/"
 )
 
@@ -30,8 +33,12 @@ func (o *Operator) observe(ctx context.Context, c *Cluster) *Facts {
 	var mu sync.Mutex
 	var asking sync.WaitGroup
 	ask := func(what string, question func(ctx context.Context) error) {
+		limit := o.options.CallTimeout
+		if what == factManager || strings.HasPrefix(what, factEngine) {
+			limit = min(limit, answerLimit)
+		}
 		asking.Go(func() {
-			limited, cancel := context.WithTimeout(ctx, o.options.CallTimeout)
+			limited, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
 			if err := guarded(func() error { return question(limited) }); err != nil {
 				mu.Lock()
@@ -53,6 +60,12 @@ func (o *Operator) observe(ctx context.Context, c *Cluster) *Facts {
 	})
 	asking.Wait()
 	turn := make(chan struct{}, o.options.ParallelCalls)
+	if f.oneNode() {
+		ask(factNodes, func(ctx context.Context) (err error) {
+			f.Nodes, err = ports.Instances.Nodes(ctx, ref)
+			return
+		})
+	}
 	for _, i := range f.Instances {
 		if i.State != port.Up {
 			continue
@@ -76,6 +89,10 @@ func (o *Operator) observe(ctx context.Context, c *Cluster) *Facts {
 	asking.Wait()
 	return f
 }
+
+// answerLimit is how long an agent or a cluster manager may take for its status: one that is frozen
+// must be known for it well within the lease of a writer.
+const answerLimit = 3 * time.Second
 
 // guarded turns a panic of an adapter into the fault PANIC.
 func guarded(do func() error) (err error) {
@@ -277,10 +294,20 @@ func (f *Facts) health(i *port.Instance) (Health, string) {
 		return Starting, "the engine starts"
 	case st.Role == port.Follower && !st.Streaming && f.writer() == nil:
 		return Starting, "there is no writer to follow"
-	case st.Role == port.Follower && !st.Streaming:
+	case st.Role == port.Follower && (!st.Streaming || !f.streamedTo(i)):
 		return Failed, "it does not stream from the writer"
 	}
 	return Healthy, ""
+}
+
+// streamedTo reports whether the writer says that it streams to an instance, or says nothing.
+func (f *Facts) streamedTo(i *port.Instance) bool {
+	writer := f.writer()
+	if writer == nil || writer.Name == i.Name {
+		return true
+	}
+	followers := f.Engines[writer.Name].Followers
+	return followers == nil || slices.Contains(followers, i.Name)
 }
 
 // compareIDs orders places: numbers by value, then everything else.

@@ -34,6 +34,7 @@ func (o *Operator) Healers() map[faultCode]workflow.Healer {
 		port.ReplicaLag.Code:            heal(lagIsSmall, 10),
 		port.ManagerUnreachable.Code:    heal(remakeManager, 2),
 		port.TwoWriters.Code:            heal(fenceLower, 3),
+		port.ClaimRetained.Code:         heal(adoptionIsAllowed, 10),
 		port.GrantLost.Code:             heal(nothing, 20), // the retried step restores the record, or fails again with this code
 	}
 }
@@ -136,6 +137,13 @@ func removeDuplicates(ctx context.Context, w *work) outcome.Outcome {
 func writerIsHealthy(_ context.Context, w *work) outcome.Outcome {
 	if w.f.writer() == nil {
 		return outcome.Wait(healPoll, port.WriterUnhealthy.Reason(), "there is no healthy writer")
+	}
+	return outcome.Done()
+}
+
+func adoptionIsAllowed(_ context.Context, w *work) outcome.Outcome {
+	if !w.c.Spec.Storage.AdoptClaims && w.f.Volume.State == "" {
+		return outcome.Wait(healPoll, port.ClaimRetained.Reason(), "spec.storage.adoptClaims is not set")
 	}
 	return outcome.Done()
 }

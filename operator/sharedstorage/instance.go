@@ -27,7 +27,7 @@ const (
 // from like, or else from the leader.
 func (w *work) want(name, id string, kind port.Type, like *port.Instance) port.Instance {
 	s := w.c.Spec
-	i := port.Instance{Name: name, ID: id, Type: kind, Node: w.in.Node, NodeSelector: s.Scheduling.NodeSelector, Spread: s.Scheduling.Spread}
+	i := port.Instance{Name: name, ID: id, Type: kind, Node: w.in.Node, NodeSelector: s.Scheduling.NodeSelector, Spread: cmp.Or(s.Scheduling.Spread, defaultSpread), SpreadAnyway: s.Scheduling.WhenUnsatisfiable == "ScheduleAnyway"}
 	if i.Class, i.Version = w.in.Class, w.in.Version; i.Class.Name == "" || i.Version == "" {
 		if like == nil {
 			like = w.f.leader()

@@ -40,7 +40,7 @@ type Options struct {
 	IdleInterval  time.Duration // between passes over a cluster at rest; default 1 m
 	RunInterval   time.Duration // between passes over a cluster with a run; default 10 s
 	CallTimeout   time.Duration // limit for one call of a port; default 5 s
-	HAOffFor      time.Duration // failover comes back after this time unless the run extends it; default 30 m
+	HAOffFor      time.Duration // failover comes back after this time unless the run extends it; default 1 m
 	FailedAfter   time.Duration // how long an instance must have failed before it is rebuilt; default 1 m
 	ParallelCalls int           // concurrent status calls to the engines of one cluster; default 8
 	Moved         func(control.Ref, machine.Move)
@@ -77,6 +77,8 @@ type Operator struct {
 	subscribers    map[int]func(control.Ref)
 	orders         map[string]order     // by run id
 	managerMovedAt map[string]time.Time // by cluster: when the operator last moved its manager off the writer's node
+
+	watches managerWatches
 }
 
 // Flows is the part of *workflow.Engine that the operator uses.
@@ -94,7 +96,7 @@ func New(o Options) (*Operator, error) {
 		return nil, errors.New("sharedstorage: a port of Options.Ports is not set")
 	}
 	o.IdleInterval, o.RunInterval, o.CallTimeout = cmp.Or(o.IdleInterval, time.Minute), cmp.Or(o.RunInterval, 10*time.Second), cmp.Or(o.CallTimeout, 5*time.Second)
-	o.HAOffFor, o.FailedAfter, o.ParallelCalls = cmp.Or(o.HAOffFor, 30*time.Minute), cmp.Or(o.FailedAfter, time.Minute), cmp.Or(o.ParallelCalls, 8)
+	o.HAOffFor, o.FailedAfter, o.ParallelCalls = cmp.Or(o.HAOffFor, time.Minute), cmp.Or(o.FailedAfter, time.Minute), cmp.Or(o.ParallelCalls, 8)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -179,6 +181,7 @@ func (o *Operator) Listen(ctx context.Context, notify func(control.Ref)) {
 	id := o.last
 	o.subscribers[id] = notify
 	o.mu.Unlock()
+	defer o.watches.serve(ctx)()
 	<-ctx.Done()
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -37,6 +37,7 @@ func (o *Operator) reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 	}
 	c, err := o.load(ctx, ref)
 	if errors.Is(err, control.NotFound) {
+		o.watches.stop(ref)
 		return outcome.Done()
 	}
 	if err != nil {
@@ -46,6 +47,7 @@ func (o *Operator) reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 		return outcome.Done()
 	}
 	c.Facts = o.observe(ctx, c)
+	o.watchManager(ref, c)
 	o.restore(ctx, c)
 	before := snap(c)
 	// The requests are written before the machine decides by them.

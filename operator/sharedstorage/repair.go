@@ -95,7 +95,7 @@ func (t *repairer) manager(p machine.Position) {
 	wanted := running || p.Previous != Creating && p.Previous != Cloning && p.Previous != Recreating // in these states the run creates the manager, and one run removes it first
 	was, topology := t.c.Status.Manager, t.f.Topology
 	ignorant := t.f.known(factManager) && topology.Present && !topology.Ready && was.Health == string(Starting) && t.f.At.Sub(was.Since.Time) >= unknownClusterAfter
-	lost := !t.f.known(factManager) && was.Health == string(Unknown) && t.f.At.Sub(was.Since.Time) >= t.o.options.FailedAfter
+	lost := !t.f.known(factManager) && (t.o.watches.silent(t.c.Ref) || was.Health == string(Unknown) && t.f.At.Sub(was.Since.Time) >= t.o.options.FailedAfter)
 	switch {
 	case wanted && t.f.known(factManager) && !topology.Present:
 		t.o.emit(t.c, managerRestored)
@@ -107,8 +107,8 @@ func (t *repairer) manager(p machine.Position) {
 		t.do("failover as wanted", func(ctx context.Context) error {
 			return t.o.options.Ports.Manager.SetHA(ctx, t.c.Ref, t.c.haEnabled(), time.Time{})
 		})
-	case cmp.Or(topology.Durability, strict) != t.c.durability():
-		t.ensure("durability as wanted")
+	case cmp.Or(topology.Durability, strict) != t.c.durability(), topology.SameNode != t.c.sameNode():
+		t.ensure("durability and sameNode as wanted")
 	case running && t.onWriterNode():
 		t.ensure("the cluster manager away from the writer")
 	}
@@ -303,7 +303,7 @@ func memberOf(i *port.Instance) port.Member {
 
 // managerSpec returns the desired cluster manager, with all placed instances as members.
 func (c *Cluster) managerSpec() port.ManagerSpec {
-	spec := port.ManagerSpec{Present: true, HA: c.haEnabled(), Durability: c.durability(), Version: c.Spec.Engine.Version}
+	spec := port.ManagerSpec{Present: true, HA: c.haEnabled(), SameNode: c.sameNode(), Durability: c.durability(), Version: c.Spec.Engine.Version}
 	leader := c.Facts.leader()
 	if leader != nil {
 		spec.AwayFrom = leader.Node

@@ -2,6 +2,7 @@ package sharedstorage_test
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -79,7 +80,7 @@ func TestFinding28GrantIsRestoredAtRest(t *testing.T) {
 		l.sim.LoseGrant(ref("blue"))
 		l.clusters.notify("blue") // as the watch does
 		time.Sleep(2 * time.Second)
-		if after := l.sim.Volume(ref("blue")); after != before || l.sim.Writer(ref("blue")) != before.Writer {
+		if after := l.sim.Volume(ref("blue")); !reflect.DeepEqual(after, before) || l.sim.Writer(ref("blue")) != before.Writer {
 			l.t.Errorf("the volume is %+v, want %+v, and the writer %q", after, before, l.sim.Writer(ref("blue")))
 		}
 		if told := l.eventsText(); !strings.Contains(told, "blue GrantRestored: ") {

@@ -36,8 +36,11 @@ func (o *Operator) compute(c *Cluster, v view) {
 	}
 	s.Since = stamp(p.Since)
 	s.Reason, s.Message = "", ""
-	if p.Held {
+	switch refused := c.refusal(); {
+	case p.Held:
 		s.Reason, s.Message = p.Reason, p.Message
+	case refused != nil && (p.State == Running || p.State == Init || p.State == ""): // nothing else says why nothing is done
+		s.Reason, s.Message = fault.Of(refused).Reason(), fault.Message(refused)
 	}
 	s.ObservedGeneration = c.Generation
 	o.computeRun(c, v)

@@ -12,11 +12,14 @@ func prepareStorage(ctx context.Context, w *work) outcome.Outcome {
 	s := w.c.Spec.Storage
 	var v port.Volume
 	err := w.call(ctx, func(ctx context.Context) (err error) {
-		v, err = w.ports().Storage.Ensure(ctx, w.ref, port.Volume{ID: s.Volume, Claim: s.Claim, Size: max(w.in.Size, w.f.Volume.Size)}, w.t.Key())
+		v, err = w.ports().Storage.Ensure(ctx, w.ref, port.Volume{ID: s.Volume, Claim: s.Claim, Adopt: s.AdoptClaims, Size: max(w.in.Size, w.f.Volume.Size)}, w.t.Key())
 		return
 	})
 	if err != nil {
 		return outcome.Fail(err)
+	}
+	for _, claim := range v.Adopted {
+		w.o.emit(w.c, Event{Warning: true, Reason: "ClaimAdopted", Message: "the data of claim " + claim + ", which an earlier cluster of this name has left, are taken over"})
 	}
 	if v.State != port.VolumeReady {
 		return w.await(pollSoon, port.StorageFailed, "Volume"+string(v.State), "the volume is %s", v.State)

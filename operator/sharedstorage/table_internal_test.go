@@ -32,7 +32,7 @@ func fixture() *Cluster {
 	c.Facts = &Facts{At: at, Engines: map[string]port.Status{}, Unknown: map[string]error{},
 		Classes:  map[string]port.Class{"small": {Name: "small"}, "large": {Name: "large"}},
 		Volume:   port.Volume{ID: "v", Size: 10 << 30, State: port.VolumeReady, Writer: "blue-1", Epoch: 1},
-		Topology: port.Topology{Present: true, Ready: true, HA: true, Writer: "blue-1", Epoch: 1}}
+		Topology: port.Topology{Present: true, Ready: true, HA: true, Writer: "blue-1", Epoch: 1, Sync: []string{"blue-2", "blue-3"}}}
 	for _, id := range []string{"1", "2", "3"} {
 		i := port.Instance{Name: "blue-" + id, ID: id, Type: port.Reader, Class: port.Class{Name: "small"}, Version: "15.4", State: port.Up, Node: "node-" + id}
 		st := port.Status{Installed: true, Running: true, Ready: true, Role: port.Follower, Streaming: true, Upstream: "blue-1"}
@@ -46,6 +46,12 @@ func fixture() *Cluster {
 	c.Status.NextID = 4
 	c.Status.Version = "15.4"
 	return c
+}
+
+func onOneNode(c *Cluster) {
+	for i := range c.Facts.Instances {
+		c.Facts.Instances[i].Node = "node-1"
+	}
 }
 
 // wants makes a cluster want something. The cases are in the order of section 3.
@@ -244,6 +250,37 @@ func TestConditions(t *testing.T) {
 			st := c.Facts.Engines["blue-2"]
 			st.Streaming = false
 			c.Facts.Engines["blue-2"] = st
+		}, view{position: running}},
+		{"the writer does not stream to a reader that says it streams", func(c *Cluster) {
+			st := c.Facts.Engines["blue-1"]
+			st.Followers = []string{"blue-3"}
+			c.Facts.Engines["blue-1"] = st
+		}, view{position: running}},
+		{"the writer does not stream to a reader that cannot be asked", func(c *Cluster) {
+			st := c.Facts.Engines["blue-1"]
+			st.Followers = []string{"blue-3"}
+			c.Facts.Engines["blue-1"] = st
+			delete(c.Facts.Engines, "blue-2")
+		}, view{position: running}},
+		{"no commit is answered", func(c *Cluster) {
+			st := c.Facts.Engines["blue-1"]
+			st.Followers, st.Stalled = []string{}, true
+			c.Facts.Engines["blue-1"] = st
+		}, view{position: running}},
+		{"all instances are on one node, and there is no other", func(c *Cluster) {
+			onOneNode(c)
+			c.Facts.Nodes = []port.Node{{Name: "node-1", Ready: true, Schedulable: true}, {Name: "node-2"}}
+		}, view{position: running}},
+		{"all instances are on one node of two", func(c *Cluster) {
+			onOneNode(c)
+			c.Facts.Nodes = []port.Node{{Name: "node-1", Ready: true, Schedulable: true}, {Name: "node-2", Ready: true, Schedulable: true}}
+		}, view{position: running}},
+		{"all instances are on one node, and may take over there", func(c *Cluster) { onOneNode(c); c.Spec.HA.SameNode = true }, view{position: running}},
+		{"there are no readers", func(c *Cluster) { c.Facts.Instances = c.Facts.Instances[:1]; c.Spec.Readers = new(int32) }, view{position: running}},
+		{"no reader is known to be in sync", func(c *Cluster) { c.Facts.Topology.Sync = nil }, view{position: running}},
+		{"no reader is known to be in sync, and none has to be", func(c *Cluster) { c.Facts.Topology.Sync = nil; c.Spec.Durability = "available" }, view{position: running}},
+		{"a claim is being deleted", func(c *Cluster) {
+			c.Facts.Volume.State, c.Facts.Volume.Message = port.VolumeTerminating, "claim blue-2 is being deleted, and the data of its instance end with its pod"
 		}, view{position: running}},
 		{"two writers", func(c *Cluster) {
 			c.Facts.Engines["blue-2"] = port.Status{Installed: true, Running: true, Ready: true, Role: port.Primary, Epoch: 2}

@@ -12,6 +12,8 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.readers,statuspath=.status.readers,selectorpath=.status.selector
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: at most 40 characters, lower case letters, digits and -, a letter first: Services and pods are named after it"
 // +kubebuilder:storageversion
 // +kubebuilder:resource:shortName=ssc,categories={pawl,all}
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.state`
@@ -77,8 +79,9 @@ type SharedStorageClusterSpec struct {
 	// Ports of the engines. nil: the default of the adapter.
 	Ports *PortRange `json:"ports,omitempty"`
 	// Images by version of the engine.
-	Images     map[string]string `json:"images,omitempty"`
-	Scheduling SchedulingSpec    `json:"scheduling,omitempty"`
+	Images map[string]string `json:"images,omitempty"`
+	// +kubebuilder:default={spread: "kubernetes.io/hostname"}
+	Scheduling SchedulingSpec `json:"scheduling,omitempty"`
 	// OperatorName is the name of the operator that serves this cluster. An operator without a name
 	// serves all clusters; an operator with a name ignores clusters that name none.
 	OperatorName string `json:"operatorName,omitempty"`
@@ -105,13 +108,19 @@ type ClassRef struct {
 
 // StorageSpec is the shared volume.
 type StorageSpec struct {
-	// Size of the volume; it may only grow.
+	// Size of the volume, from 1Mi to 1Pi; it may only grow.
 	// +kubebuilder:default="10Gi"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0 && quantity(string(self)).compareTo(quantity('1Pi')) <= 0",message="storage.size is from 1Mi to 1Pi"
 	Size *resource.Quantity `json:"size,omitempty"`
 	// Claim is an existing claim to use; empty: a new one.
+	// +kubebuilder:validation:MaxLength=253
 	Claim string `json:"claim,omitempty"`
 	// Volume is an existing volume to use; empty: a new one.
+	// +kubebuilder:validation:MaxLength=253
 	Volume string `json:"volume,omitempty"`
+	// AdoptClaims lets the cluster take over the claims that an earlier cluster of its name has left
+	// with their data. Otherwise such a claim stops the creation.
+	AdoptClaims bool `json:"adoptClaims,omitempty"`
 	// OnDelete says whether the data is retained or deleted with the cluster.
 	// +kubebuilder:default=Retain
 	// +kubebuilder:validation:Enum=Retain;Delete
@@ -122,6 +131,9 @@ type StorageSpec struct {
 type HASpec struct {
 	// +kubebuilder:default=true
 	Enabled *bool `json:"enabled,omitempty"`
+	// SameNode lets a reader on the writer's node take over if there is no other. It helps when the
+	// engine or its pod fails, not when the node does.
+	SameNode bool `json:"sameNode,omitempty"`
 }
 
 // PortRange gives instance n the port Start + n*Step.
@@ -131,6 +143,7 @@ type PortRange struct {
 	Start int32 `json:"start"`
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=4096
 	Step int32 `json:"step,omitempty"`
 }
 
@@ -140,6 +153,12 @@ type SchedulingSpec struct {
 	// Spread is the topology key over which instances are spread.
 	// +kubebuilder:default="kubernetes.io/hostname"
 	Spread string `json:"spread,omitempty"`
+	// WhenUnsatisfiable says whether a new instance waits for a node that keeps the spread
+	// (DoNotSchedule) or runs on another one (ScheduleAnyway). With fewer than two values of the
+	// topology key among the nodes it always runs.
+	// +kubebuilder:default=DoNotSchedule
+	// +kubebuilder:validation:Enum=DoNotSchedule;ScheduleAnyway
+	WhenUnsatisfiable string `json:"whenUnsatisfiable,omitempty"`
 }
 
 // SharedStorageClusterStatus is the observed state.
@@ -159,6 +178,9 @@ type SharedStorageClusterStatus struct {
 
 	Writer  string `json:"writer,omitempty"`  // logical id of the instance that writes
 	Readers int32  `json:"readers,omitempty"` // number of readers, without temporary ones
+
+	// Selector selects the pods of the readers, for the scale subresource.
+	Selector string `json:"selector,omitempty"`
 
 	ObservedGeneration int64  `json:"observedGeneration,omitempty"`
 	Class              string `json:"class,omitempty"`          // class of all instances

@@ -90,6 +90,7 @@ func (h *ClusterStore) Save(ctx context.Context, c *sharedstorage.Cluster) error
 	if err != nil {
 		return err
 	}
+	c.Status.Selector = ClusterLabel + "=" + c.Ref.Name + "," + RoleLabel + "=" + string(port.Reader)
 	c.Status.DeepCopyInto(&draft.Object.Status)
 	return h.objects.Save(ctx, draft, c.Finalized)
 }

@@ -90,8 +90,8 @@ func (s *Placement) copy(ctx context.Context, from, to port.Ref, v *volume) erro
 				{Name: "TMPDIR", Value: scratchPath}, {Name: "PGHOST", Value: seen.Address}, {Name: "PGPORT", Value: fmt.Sprint(seen.Port)}, {Name: "PGCONNECT_TIMEOUT", Value: "10"},
 				{Name: "PGPASSWORD", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: secretName(from)}, Key: passwordKey}}},
 			},
-			VolumeMounts:    []corev1.VolumeMount{{Name: "data", MountPath: dataPath}, {Name: "scratch", MountPath: scratchPath}},
-			SecurityContext: containerSecurity(), TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+			VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: dataPath}, {Name: "scratch", MountPath: scratchPath}},
+			Resources:    helperResources(), SecurityContext: containerSecurity(), TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		}},
 		Volumes: []corev1.Volume{
 			{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name}}},

@@ -202,7 +202,9 @@ func (s *Placement) inherit(ctx context.Context, c port.Ref, take func(*corev1.P
 	if err := s.o.Live.List(ctx, &list, of(c, volumeComponent)...); err != nil {
 		return nil, err
 	}
-	list.Items = slices.DeleteFunc(list.Items, func(claim corev1.PersistentVolumeClaim) bool { return claim.DeletionTimestamp != nil })
+	list.Items = slices.DeleteFunc(list.Items, func(claim corev1.PersistentVolumeClaim) bool {
+		return claim.DeletionTimestamp != nil || claim.Annotations[ownerAnnotation] != c.UID
+	})
 	if len(list.Items) == 0 {
 		return nil, nil
 	}
@@ -279,6 +281,9 @@ func (s *Placement) run(ctx context.Context, c port.Ref, h *instanceObjects) err
 	}
 	pod, err := s.pod(c, want, h.claim.Name)
 	if err != nil {
+		return err
+	}
+	if err := s.spread(ctx, c, pod, want, h.claim.Spec.VolumeName != ""); err != nil {
 		return err
 	}
 	if _, err := s.createObject(ctx, c, pod); err != nil {

@@ -21,17 +21,22 @@ import (
 // lease of the writer. Every write names the version that was read.
 //
 // Clocks of nodes differ, so nobody uses the time in a Lease: a lease runs for its whole length
-// from when this Grants first saw it. That may be longer than its holder counts, and is never
-// less. An agent that was started anew therefore waits longer than any promise runs that it has
-// forgotten (package failsafe).
+// from when this Grants, or the cluster manager, first saw it. That may be longer than its holder
+// counts, and is never less. What the manager saw before this Grants was used does not count: so an
+// agent that was started anew waits longer than any promise runs that it has forgotten (package
+// failsafe).
 type Grants struct {
 	Client  client.Client
 	Live    client.Reader // nil: Client
 	Cluster port.Ref
 
 	mu   sync.Mutex
-	last string // version of the Lease that was last seen
+	born time.Time // of the agent, or the first use: what an earlier agent has promised is forgotten
+	last string    // version of the Lease that was last seen
 	from time.Time
+
+	told     string // version that the cluster manager has told of, and when it first saw that
+	toldFrom time.Time
 }
 
 var _ postgres.Granter = &Grants{}
@@ -140,8 +145,10 @@ func (g *Grants) grant(record *coordinationv1.Lease) (postgres.Grant, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.used()
 	if g.last != stamp {
 		g.last, g.from = stamp, time.Now()
+		g.settle()
 	}
 	grant.Lease = postgres.Lease{Holder: *spec.HolderIdentity, Epoch: at.Leased, Until: g.from.Add(time.Duration(*spec.LeaseDurationSeconds) * time.Second), Failsafe: at.Failsafe}
 	return grant, nil

@@ -94,8 +94,9 @@ func (m *Managers) deployment(c port.Ref, want port.ManagerSpec, away string) (*
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("48Mi")},
 				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
 			},
-			ReadinessProbe: &corev1.Probe{ProbeHandler: get("/healthz", managerPort), PeriodSeconds: 2, TimeoutSeconds: 5},
-			LivenessProbe:  &corev1.Probe{ProbeHandler: get("/healthz", managerPort), PeriodSeconds: 10, FailureThreshold: 6, TimeoutSeconds: 10},
+			ReadinessProbe: &corev1.Probe{ProbeHandler: get("/healthz", managerPort), PeriodSeconds: 1, TimeoutSeconds: 2},
+			// A frozen manager does no failover: it is killed and started again within ten seconds. Its state is in its ConfigMap.
+			LivenessProbe: &corev1.Probe{ProbeHandler: get("/healthz", managerPort), PeriodSeconds: 1, FailureThreshold: 2, TimeoutSeconds: 2, TerminationGracePeriodSeconds: ptr(int64(1))},
 		}},
 		Volumes: []corev1.Volume{secretVolume(c)},
 		// The manager must not stay on a node that is gone, because it does the failover.

@@ -45,6 +45,9 @@ func interrupted(c *sharedstorage.Cluster, was string, has map[string]string) ma
 		if !truthy(has[interruptRecover]) {
 			none[interruptRecover] = ""
 		}
+		if s.Reason != "" { // the spec cannot be carried out, such as an unknown class: there is nothing to recover
+			none[interruptReason], none[interruptMessage] = s.Reason, cmp.Or(s.Message, "-")
+		}
 		return none
 	}
 	all := map[string]string{interruptReason: cmp.Or(s.Reason, "Interrupted"), interruptMessage: cmp.Or(s.Message, "-")}

@@ -20,11 +20,12 @@ const (
 	TypeLabel      = "pawl.dev/type"      // rw, ro, tempro, as recorded
 	RoleLabel      = "pawl.dev/role"      // rw or ro if clients are sent to it; the Services select by it
 
-	wantAnnotation   = "pawl.dev/instance" // on a claim: the instance as it was first requested
-	grantAnnotation  = "pawl.dev/grant"    // on the Lease: writer and epoch
-	volumeAnnotation = "pawl.dev/volume"   // on the Lease: the volume
-	secretAnnotation = "pawl.dev/secret"   // on a pod: the version of the Secret that it should use
-	usedAnnotation   = "pawl.dev/used-by"  // on a claim without an instance: who had it
+	wantAnnotation   = "pawl.dev/instance"    // on a claim: the instance as it was first requested
+	grantAnnotation  = "pawl.dev/grant"       // on the Lease: writer and epoch
+	volumeAnnotation = "pawl.dev/volume"      // on the Lease: the volume
+	secretAnnotation = "pawl.dev/secret"      // on a pod: the version of the Secret that it should use
+	usedAnnotation   = "pawl.dev/used-by"     // on a claim without an instance: who had it
+	ownerAnnotation  = "pawl.dev/cluster-uid" // on a claim: uid of the cluster whose data it has
 )
 
 const (

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
@@ -29,6 +28,7 @@ func (s *Placement) claim(c port.Ref, name, component string, size int64) *corev
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(size, resource.BinarySI)}},
 	}}
+	claim.Annotations = map[string]string{ownerAnnotation: c.UID}
 	if s.o.StorageClass != "" {
 		claim.Spec.StorageClassName = &s.o.StorageClass
 	}
@@ -93,7 +93,7 @@ func (s *Placement) pod(c port.Ref, want port.Instance, claim string) (*corev1.P
 		SecurityContext: podSecurity(user), NodeSelector: want.NodeSelector, Hostname: "",
 		InitContainers: []corev1.Container{{
 			Name: "tools", Image: s.o.Image, Args: []string{"instance", "--copy-to", path.Join(toolPath, "pawl")},
-			VolumeMounts: []corev1.VolumeMount{tools}, SecurityContext: containerSecurity(),
+			VolumeMounts: []corev1.VolumeMount{tools}, SecurityContext: containerSecurity(), Resources: helperResources(),
 		}},
 		Containers: []corev1.Container{{
 			Name: engineContainer, Image: want.Image, Command: []string{path.Join(toolPath, "pawl"), "instance", "--kubernetes", "--dir", dataPath},
@@ -120,13 +120,16 @@ func (s *Placement) pod(c port.Ref, want port.Instance, claim string) (*corev1.P
 			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{want.Node}}}}},
 		}}}
 	}
-	if want.Spread != "" {
-		pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
-			MaxSkew: 1, TopologyKey: want.Spread, WhenUnsatisfiable: corev1.ScheduleAnyway,
-			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{ClusterLabel: c.Name, ComponentLabel: instanceComponent}},
-		}}
-	}
 	return pod, nil
+}
+
+// helperResources returns the resources of a container that copies and ends. A quota admits no pod that
+// has a container without resources.
+func helperResources() corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
+		Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+	}
 }
 
 // resources returns the resources of a class. Memory is also a limit, because the engine is

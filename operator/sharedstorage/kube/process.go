@@ -31,6 +31,7 @@ type Process struct {
 	Config *rest.Config // for the account of the pod
 	Dir    string       // of an instance: where the claim is mounted
 	Log    *slog.Logger // nil: none
+	Out    io.Writer    // of an instance: receives the log of its engine as lines of JSON
 }
 
 // client returns a client with the permissions of the pod.
@@ -72,7 +73,7 @@ func (p Process) Instance(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return postgres.InstanceCommand{Dir: folder, Grants: AgentGrants(c, config.Cluster.Cluster()), Log: p.Log}.Run(ctx)
+	return postgres.InstanceCommand{Dir: folder, Grants: AgentGrants(c, config.Cluster.Cluster()), Log: p.Log, EngineLog: p.Out}.Run(ctx)
 }
 
 // settle creates the folder of an instance on its volume. The data of an instance that had the

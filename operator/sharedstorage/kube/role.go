@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,7 +39,7 @@ func (r *roles) sync(ctx context.Context, top port.Topology) {
 		switch {
 		case m.Name == top.Writer:
 			s.role = string(port.Writer)
-		case m.Routed:
+		case m.Routed && !slices.Contains(top.Stale, m.Name):
 			s.role = string(port.Reader)
 		}
 		want[m.Name] = s

@@ -97,6 +97,10 @@ func (t *Storage) Ensure(ctx context.Context, c port.Ref, want port.Volume, key 
 	if err := t.adopt(ctx, c, want); err != nil {
 		return port.Volume{}, err
 	}
+	adopted, err := t.adoptRetained(ctx, c, want)
+	if err != nil {
+		return port.Volume{}, err
+	}
 	record, v, err := t.ensureRecord(ctx, c, volume{Size: want.Size, Claim: want.Claim, Key: key})
 	if err != nil {
 		return port.Volume{}, err
@@ -116,7 +120,9 @@ func (t *Storage) Ensure(ctx context.Context, c port.Ref, want port.Volume, key 
 	if err := t.grow(ctx, c, v.Size); err != nil {
 		return port.Volume{}, err
 	}
-	return t.settle(ctx, c, record, v, true)
+	found, err := t.settle(ctx, c, record, v, true)
+	found.Adopted = adopted
+	return found, err
 }
 
 // adopt makes an existing claim, or a claim for an existing volume, the claim of the first writer.
@@ -242,6 +248,12 @@ func (t *Storage) settle(ctx context.Context, c port.Ref, record *coordinationv1
 	if err != nil {
 		return found, err
 	}
+	if found.State == port.VolumeReady && !again {
+		if found.Message, err = t.placement.terminating(ctx, c, claims); err != nil || found.Message != "" {
+			found.State = port.VolumeTerminating
+			return found, err
+		}
+	}
 	for i := range claims {
 		claim := &claims[i]
 		has := claim.Status.Capacity[corev1.ResourceStorage]
@@ -265,6 +277,9 @@ func (t *Storage) Clone(ctx context.Context, from, to port.Ref, key string) (por
 	}
 	if source == nil || from.Namespace != to.Namespace {
 		return port.Volume{}, port.CloneSourceMissing.Errorf("there is no cluster %s in namespace %s", from, to.Namespace)
+	}
+	if _, err := t.adoptRetained(ctx, to, port.Volume{}); err != nil {
+		return port.Volume{}, err
 	}
 	record, v, err := t.ensureRecord(ctx, to, volume{Size: source.Size, Key: key, From: &port.Ref{Namespace: from.Namespace, Name: from.Name}})
 	if err != nil {
@@ -367,7 +382,7 @@ func (t *Storage) Release(ctx context.Context, c port.Ref, keep bool) error {
 	return t.placement.remove(ctx, &coordinationv1.Lease{ObjectMeta: meta(c, grantName(c), "")})
 }
 
-// AgentGrants returns the grant record of a cluster for an agent or a manager in a pod.
+// AgentGrants returns the grant record of a cluster for an agent or a manager in a pod, which begins now.
 func AgentGrants(c client.Client, cluster port.Ref) postgres.Granter {
-	return &Grants{Client: c, Cluster: cluster}
+	return &Grants{Client: c, Cluster: cluster, born: time.Now()}
 }

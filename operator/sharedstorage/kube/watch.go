@@ -70,5 +70,23 @@ func (s *Placement) watches(m *controller.Manager, kind string) ([]controller.Wa
 			return []types.NamespacedName{{Namespace: obj.GetNamespace(), Name: owner.Name}}
 		}})
 	}
-	return all, nil
+	return append(all, deletedClaims()), nil
+}
+
+// deletedClaims wakes the cluster of a claim that somebody deletes. The clusters of both kinds have
+// one set of names: a kind that has none of this name does nothing.
+func deletedClaims() controller.Watch {
+	never := func(event.CreateEvent) bool { return false }
+	return controller.Watch{
+		Object: &corev1.PersistentVolumeClaim{},
+		When: predicate.Funcs{
+			CreateFunc: never, GenericFunc: func(event.GenericEvent) bool { return false },
+			UpdateFunc: func(e event.UpdateEvent) bool {
+				return (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil)
+			},
+		},
+		Keys: func(_ context.Context, obj client.Object) []types.NamespacedName {
+			return []types.NamespacedName{{Namespace: obj.GetNamespace(), Name: obj.GetLabels()[ClusterLabel]}}
+		},
+	}
 }

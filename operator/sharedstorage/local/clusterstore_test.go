@@ -63,7 +63,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err, c.Refused)
 	}
 	raw, err := json.Marshal(c.Spec)
-	if want := `{"engine":{"type":"postgres"},"class":{"name":"small"},"readers":2,"storage":{"size":"10Gi","onDelete":"Retain"},"ha":{"enabled":true},"durability":"strict","scheduling":{"spread":"kubernetes.io/hostname"}}`; err != nil || string(raw) != want {
+	if want := `{"engine":{"type":"postgres"},"class":{"name":"small"},"readers":2,"storage":{"size":"10Gi","onDelete":"Retain"},"ha":{"enabled":true},"durability":"strict","scheduling":{"spread":"kubernetes.io/hostname","whenUnsatisfiable":"DoNotSchedule"}}`; err != nil || string(raw) != want {
 		t.Errorf("got  %s\nwant %s", raw, want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,7 +80,7 @@ func (m *Managers) ensureRunning(c port.Ref, h *managerRecord, want port.Manager
 		return err
 	}
 	running := h.Process.Running() && h.Process.Runs(h.folder)
-	if running && h.Node == node && h.Version == want.Version {
+	if running && h.Node == node && h.Version == want.Version && (time.Since(h.Launched) < startsFor || answers(h)) {
 		return nil
 	}
 	if running { // its state is on disk, so it can be killed
@@ -119,6 +120,27 @@ func (m *Managers) ensureRunning(c port.Ref, h *managerRecord, want port.Manager
 	h.Process, h.Launched = p, time.Now().UTC()
 	return storageFault(postgres.WriteJSON(filepath.Join(h.folder, managerRecordName), h))
 }
+
+// startsFor is how long a new manager may take until it answers.
+const startsFor = 5 * time.Second
+
+// answers reports whether a manager answers: one that is frozen is started anew.
+func answers(h *managerRecord) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+join(h.Address, h.Port)+"/healthz", http.NoBody)
+	if err != nil {
+		return false
+	}
+	response, err := healthClient.Do(request)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close() // the answer is what counts
+	return true
+}
+
+var healthClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 // node returns the node of the manager. It moves only if its node is broken or is that of the
 // writer, and only if there is another node.

@@ -58,6 +58,9 @@ type Status struct {
 	Wrote     int64  `json:"wrote,omitempty"` // epoch of the grant under which it wrote last, whether it runs or not
 	Clean     bool   `json:"clean,omitempty"` // stopped after everything was flushed
 
+	Followers []string `json:"followers"`         // of a primary: the instances that it streams to, as it says itself; nil: unknown
+	Stalled   bool     `json:"stalled,omitempty"` // of a primary: it answers no commit, because it streams to none of those that must have one
+
 	Parameters string    `json:"parameters,omitempty"` // hash of the parameters that are set (see Hash)
 	Restart    bool      `json:"restart,omitempty"`    // a parameter needs a restart
 	Started    time.Time `json:"started,omitzero"`

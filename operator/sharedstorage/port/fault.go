@@ -36,6 +36,8 @@ var (
 		"Check its process or pod; it is created again twice by itself.")
 	StorageFailed = declare("STORAGE_FAILED", fault.Blocked, "the volume cannot be used",
 		"Repair the volume or its claim, then resume.")
+	ClaimRetained = declare("CLAIM_RETAINED", fault.Blocked, "an earlier cluster of this name has left its data",
+		"To go on with these data, set spec.storage.adoptClaims to true; the run goes on by itself. To begin with an empty database, delete the claim that the message names, or take its label pawl.dev/cluster away, and resume.")
 	StorageFull = declare("STORAGE_FULL", fault.Blocked, "the volume has no space left",
 		"Raise storage.size, or remove data. The volume grows while the cluster is Running: where a run is paused by this, cancel it first, or resume it once there is space.")
 	StorageShrink = declare("STORAGE_SHRINK", fault.Invalid, "a volume cannot shrink",

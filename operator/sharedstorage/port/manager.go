@@ -8,7 +8,7 @@ import (
 // Manager controls the cluster manager, which watches the writer and fails over.
 type Manager interface {
 	// Ensure creates the cluster manager with these members and this HA setting, and returns what
-	// it observes. An existing manager only changes durability and version, and moves off the node
+	// it observes. An existing manager only changes durability, sameNode and version, and moves off the node
 	// AwayFrom if there is another; what Add, Remove and SetHA have set stays. Its fault is
 	// MANAGER_UNREACHABLE.
 	Ensure(ctx context.Context, c Ref, want ManagerSpec) (Topology, error)
@@ -24,10 +24,19 @@ type Manager interface {
 	Topology(ctx context.Context, c Ref) (Topology, error)
 }
 
+// ManagerWatcher is an optional interface of Manager, through which a caller hears of a change
+// within seconds and without polling Topology.
+type ManagerWatcher interface {
+	// Await returns a digest of what the manager observes when it differs from seen, or after a
+	// few seconds. An error means that the manager did not answer in time.
+	Await(ctx context.Context, c Ref, seen string) (digest string, err error)
+}
+
 // ManagerSpec is the desired cluster manager. Present false: stop and remove it.
 type ManagerSpec struct {
 	Present    bool     `json:"present"`
 	HA         bool     `json:"ha"`                   // failover as the spec of the cluster wants it
+	SameNode   bool     `json:"sameNode,omitempty"`   // a reader on the writer's node may take over, if there is no other
 	Durability string   `json:"durability,omitempty"` // strict or available
 	Version    string   `json:"version,omitempty"`
 	Image      string   `json:"image,omitempty"`
@@ -58,9 +67,11 @@ type Topology struct {
 	Epoch   int64     `json:"epoch,omitempty"`
 	Sync    []string  `json:"sync,omitempty"` // each answered commit is on at least one of these instances
 	Members []Member  `json:"members,omitempty"`
-	At      time.Time `json:"at,omitzero"` // time of the observation
+	Stale   []string  `json:"stale,omitempty"` // readers that have not streamed for a while from a writer that writes: no client should be sent to them
+	At      time.Time `json:"at,omitzero"`     // time of the observation
 
 	Durability string `json:"durability,omitempty"` // strict or available, as in effect
+	SameNode   bool   `json:"sameNode,omitempty"`   // as in effect
 
 	Code    string `json:"code,omitempty"` // why it does not fail over: FAILOVER_UNSAFE
 	Message string `json:"message,omitempty"`

@@ -58,7 +58,8 @@ type Ports struct {
 // Storage manages the volume of a cluster and the grant, which says who may write.
 type Storage interface {
 	// Ensure creates or adopts the volume, formats it, and grows it to want.Size. It returns
-	// STORAGE_SHRINK if want.Size is less than the present size, or STORAGE_FAILED.
+	// STORAGE_SHRINK if want.Size is less than the present size, CLAIM_RETAINED if an earlier
+	// cluster has left data and want does not adopt them, or STORAGE_FAILED.
 	Ensure(ctx context.Context, c Ref, want Volume, key string) (Volume, error)
 	// Observe returns the volume and changes nothing. State is empty if there is no volume.
 	Observe(ctx context.Context, c Ref) (Volume, error)
@@ -83,12 +84,15 @@ type Storage interface {
 type Volume struct {
 	ID     string      `json:"id,omitempty"`    // chosen by the adapter
 	Claim  string      `json:"claim,omitempty"` // desired: an existing claim to adopt
+	Adopt  bool        `json:"adopt,omitempty"` // desired: adopt the data that an earlier cluster of this name has left
 	Size   int64       `json:"size,omitempty"`  // bytes
 	State  VolumeState `json:"state,omitempty"` // observed
 	Writer string      `json:"writer,omitempty"`
 	Epoch  int64       `json:"epoch,omitempty"`
 	From   string      `json:"from,omitempty"`   // input of Restore: the cluster from which the data are being copied
 	Shared bool        `json:"shared,omitempty"` // observed: the volume has the data, so a new instance finds them there
+
+	Adopted []string `json:"adopted,omitempty"` // observed by Ensure: what this call has adopted of an earlier cluster
 
 	Message string `json:"message,omitempty"`
 }
@@ -102,6 +106,8 @@ const (
 	VolumeCloning VolumeState = "Cloning"
 	VolumeGrowing VolumeState = "Growing" // the volume is larger already, its file system is not
 	VolumeReady   VolumeState = "Ready"
+	// VolumeTerminating: somebody deletes a part of the volume that an instance still uses.
+	VolumeTerminating VolumeState = "Terminating"
 )
 
 // Instances creates and removes the instances in which engines run.
@@ -138,6 +144,7 @@ type Instance struct {
 	Node         string            `json:"node,omitempty"`         // desired: this node and no other; observed: its node
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"` // desired
 	Spread       string            `json:"spread,omitempty"`       // desired: the topology key to spread over
+	SpreadAnyway bool              `json:"spreadAnyway,omitempty"` // desired: run where the spread cannot be kept, instead of waiting
 
 	Port    int32         `json:"port,omitempty"` // desired: 0 lets the adapter choose
 	Address string        `json:"address,omitempty"`

@@ -148,11 +148,9 @@ func recovering(err error) bool {
 func (a *Agent) configuration(r record, recovery bool) string {
 	s := setup{Bind: a.cfg.Bind, Port: a.cfg.Port, Name: a.name, Params: a.parameters(r), PassFile: a.srv.path(confName, "pgpass")}
 	s.Sync = r.sync(a.name, a.cfg.Durability, a.live.receiving)
-	if recovery {
-		s.Floors = r.Floors
-		if !r.Hold && r.Promote == 0 {
-			s.Upstream = r.Upstream
-		}
+	s.Floors, s.Volume = r.Floors, a.srv.volumeSize()
+	if recovery && !r.Hold && r.Promote == 0 {
+		s.Upstream = r.Upstream
 	}
 	return configuration(s)
 }
@@ -339,7 +337,7 @@ func (a *Agent) openWriter(ctx context.Context, f facts) error {
 	}
 	a.retryAfter(nil, 0)
 	if err := a.change(func(r *record) {
-		r.Epoch, r.Fresh, r.Ahead, r.Upstream, r.Hold, r.Promote, r.Rejoin = f.grant.Epoch, false, true, nil, false, 0, false
+		r.Epoch, r.Fresh, r.Ahead, r.Upstream, r.Hold, r.Promote, r.Rejoin, r.Floors = f.grant.Epoch, false, true, nil, false, 0, false, nil
 		f.rec = r.clone()
 	}); err != nil {
 		return err
@@ -448,13 +446,14 @@ func (a *Agent) wanted() bool {
 	return a.rec.Run
 }
 
-// opened records that the promotion is done.
+// opened records that the promotion is done. The floors stay, so that nothing waits for a restart: a
+// lower value counts from the next start, or when somebody sets another one.
 func (a *Agent) opened(_ context.Context, epoch int64) error {
 	return a.change(func(r *record) {
 		if r.Promote == epoch {
 			r.Promote = 0
 		}
-		r.Upstream, r.Hold, r.Rejoin, r.Floors = nil, false, false, nil
+		r.Upstream, r.Hold, r.Rejoin = nil, false, false
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -27,6 +28,9 @@ type AgentOptions struct {
 	Config Config
 	Grants Grants       // nil: the GrantFile of Config.GrantDir
 	Log    *slog.Logger // nil: none
+	// EngineLog receives the log of the engine, each message as a line of JSON. nil: it is only in
+	// engine.log in the folder of the instance, which is cut at 8 MB.
+	EngineLog io.Writer
 }
 
 // Agent owns the data directory and the engine of one instance.
@@ -36,6 +40,7 @@ type Agent struct {
 	srv     *server
 	grants  Grants
 	log     *slog.Logger
+	said    io.Writer // receives the log of the engine; nil: nobody
 	token   *keyFile
 	secret  *keyFile     // the password of the cluster
 	http    *http.Client // to the other agents
@@ -65,8 +70,10 @@ type live struct {
 
 	stopping  Process // the process that was told to stop, and how
 	how       port.StopMode
-	receiving []string  // followers that receive from this writer
+	receiving []string // followers that receive from this writer
+	heard     heard
 	still     time.Time // since when a follower has not received
+	streamed  bool      // the follower has streamed since the agent began
 	diverged  bool
 	quiet     int      // passes in a row that found nothing to do
 	drop      []string // replication slots of instances that left
@@ -91,8 +98,11 @@ func NewAgent(dir string, o AgentOptions) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, name: cfg.Cluster.Instance, srv: srv, grants: o.Grants, log: o.Log, kick: make(chan struct{}, 1), asking: make(chan struct{}, 1),
-		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: 30 * time.Second}}}
+	a := &Agent{
+		cfg: cfg, name: cfg.Cluster.Instance, srv: srv, grants: o.Grants, log: o.Log, said: o.EngineLog,
+		kick: make(chan struct{}, 1), asking: make(chan struct{}, 1),
+		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: 30 * time.Second}},
+	}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -147,6 +157,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	var tasks sync.WaitGroup
 	tasks.Go(func() { a.keepLease(serving) })
 	tasks.Go(func() { a.watchLease(serving) })
+	tasks.Go(func() { a.forwardLog(serving, a.said) })
 	failed := make(chan error, 1)
 	tasks.Go(func() { failed <- serve(serving, a.cfg.Listen, a.cfg.CertFile, a.cfg.KeyFile, a.handler()) })
 	ended := make(chan struct{})

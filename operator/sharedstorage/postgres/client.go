@@ -85,7 +85,7 @@ func (e Engine) Stop(ctx context.Context, id port.Ref, mode port.StopMode) error
 
 // Promote implements port.Engine.
 func (e Engine) Promote(ctx context.Context, id port.Ref, epoch int64) error {
-	_, err := call[nothing](ctx, e, id, http.MethodPost, "promote", promoteCall{epoch})
+	_, err := call[nothing](ctx, e, id, http.MethodPost, "promote", promoteCall{Epoch: epoch})
 	return err
 }
 

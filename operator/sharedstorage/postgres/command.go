@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"path/filepath"
 )
@@ -14,6 +15,8 @@ type InstanceCommand struct {
 	Guard  bool         // run as the guard of the agent
 	Grants Grants       // nil: as the configuration says
 	Log    *slog.Logger // nil: none
+
+	EngineLog io.Writer // of AgentOptions
 }
 
 // Run serves until the context ends.
@@ -32,7 +35,7 @@ func (c InstanceCommand) Run(ctx context.Context) error {
 	if err := ReadJSON(c.Config, &cfg); err != nil {
 		return fmt.Errorf("the configuration of the instance: %w", err)
 	}
-	a, err := NewAgent(dir, AgentOptions{Config: cfg, Grants: c.Grants, Log: c.Log})
+	a, err := NewAgent(dir, AgentOptions{Config: cfg, Grants: c.Grants, Log: c.Log, EngineLog: c.EngineLog})
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,9 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,7 +34,7 @@ func (w *Watcher) unhealthy(ctx context.Context, t tick) error {
 		// It has the grant and does not write: a failover or switch ended between grant and
 		// promotion.
 		if m, ok := s.member(t.grant.Writer); ok {
-			if _, err := callAgent[nothing](ctx, w, m, http.MethodPost, "promote", promoteCall{t.grant.Epoch}); err != nil {
+			if _, err := callAgent[nothing](ctx, w, m, http.MethodPost, "promote", promoteCall{t.grant.Epoch, w.sighting()}); err != nil {
 				w.log.Warn("promoting", "name", m.Name, "err", err)
 			}
 		}
@@ -114,22 +116,67 @@ func (w *Watcher) failOver(ctx context.Context, s WatchState, t tick) error {
 	if err := w.complete(ctx, s, best, held); err != nil {
 		return err
 	}
-	return w.grantAndPromote(ctx, best, t.grant.Epoch)
+	if err := w.grantAndPromote(ctx, best, t.grant.Epoch); err != nil {
+		return err
+	}
+	w.tasks.Go(func() {
+		w.followPromoted(w.running, s, best, t.grant.Epoch+1, without(slices.Sorted(maps.Keys(held)), best))
+	})
+	return nil
 }
 
-// elect chooses the reader with the most log, if possible on another node than the writer's.
+// followPromoted points the readers that a failover holds to the new writer as soon as it writes: with
+// strict it answers no commit before one of them follows, and a round may take a second.
+func (w *Watcher) followPromoted(ctx context.Context, s WatchState, name string, epoch int64, readers []string) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second) // after that the rounds do it
+	defer cancel()
+	writer, ok := s.member(name)
+	if !ok {
+		return
+	}
+	every := time.NewTicker(100 * time.Millisecond)
+	defer every.Stop()
+	for {
+		st, err := callAgent[AgentStatus](ctx, w, writer, http.MethodGet, "status", nil)
+		if err == nil && st.Ready && st.Role == port.Primary && st.Epoch == epoch {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+	}
+	parallel(readers, func(reader string) {
+		if m, ok := s.member(reader); ok {
+			if _, err := callAgent[nothing](ctx, w, m, http.MethodPost, "follow", followCall{writer.engine()}); err != nil {
+				w.log.Warn("pointing a follower to the new writer", "follower", reader, "err", err)
+			}
+		}
+	})
+	w.wake()
+}
+
+// elect chooses the reader with the most log on another node than the writer's, or, if the spec
+// allows it and there is none, on the same node.
 func (w *Watcher) elect(s WatchState, old string, readers []string, seen map[string]AgentStatus) (string, error) {
 	from, _ := s.member(old)
-	best := ""
+	best, beside := "", ""
 	for _, name := range readers {
 		m, _ := s.member(name)
 		r, ok := seen[name]
-		if !ok || from.Node != "" && m.Node == from.Node {
-			continue
-		}
-		if best == "" || ahead(r, seen[best]) > 0 {
+		switch {
+		case !ok:
+		case from.Node != "" && m.Node == from.Node:
+			if beside == "" || ahead(r, seen[beside]) > 0 {
+				beside = name
+			}
+		case best == "" || ahead(r, seen[best]) > 0:
 			best = name
 		}
+	}
+	if best == "" && s.SameNode {
+		best = beside
 	}
 	if best == "" {
 		return "", port.FailoverUnsafe.Errorf("no failover from %s: no reader on another node than %s can take over", named(old), named(from.Node)).With("readers", readers)
@@ -239,7 +286,7 @@ func (w *Watcher) grantAndPromote(ctx context.Context, name string, epoch int64)
 		return port.SwitchRefused.Errorf("%s left while it was to become the writer", name)
 	}
 	w.log.Warn("a new writer", "name", name, "epoch", epoch+1)
-	if _, err := callAgent[nothing](ctx, w, m, http.MethodPost, "promote", promoteCall{epoch + 1}); err != nil {
+	if _, err := callAgent[nothing](ctx, w, m, http.MethodPost, "promote", promoteCall{epoch + 1, w.sighting()}); err != nil {
 		w.log.Warn("promoting", "name", name, "err", err)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -40,12 +41,17 @@ func (a *Agent) handler() http.Handler {
 	return mux
 }
 
-// readyz is for probes: the engine answers, and has the role of ?role=.
+// readyz is for probes: the engine answers, and has the role of ?role=. A follower is ready once it
+// has streamed, and stays so while the writer is away, because it still answers what it has; the
+// cluster manager takes one away from clients that does not stream from a writer that is there.
 func (a *Agent) readyz(w http.ResponseWriter, r *http.Request) {
 	s, err := a.Status(r.Context())
 	role := port.Role(r.URL.Query().Get("role"))
+	a.mu.Lock()
+	streamed := a.live.streamed
+	a.mu.Unlock()
 	switch {
-	case err != nil, !s.Ready, role != "" && s.Role != role, role == "" && s.Role == port.Follower && !s.Streaming:
+	case err != nil, !s.Ready, role != "" && s.Role != role, role == "" && s.Role == port.Follower && !streamed:
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 	writeJSON(w, map[string]any{"ready": s.Ready, "role": s.Role})
@@ -136,13 +142,15 @@ func (a *Agent) Status(ctx context.Context) (AgentStatus, error) {
 			st.Timeline = max(s.Timeline, a.rec.Timeline)
 			st.Streaming = s.Streaming && a.rec.Upstream != nil && s.Source == a.rec.Upstream.address()
 			if st.Streaming {
+				a.live.streamed = true
 				st.Lag = int64(max(s.SourceEnd, s.Position) - s.Position)
 			}
 			st.Held = a.rec.Hold && !s.Receiver && a.live.config == a.configuration(a.rec, true)
 		} else {
 			st.Lag, st.Upstream = 0, ""
 			st.Ready = slices.ContainsFunc(a.secret.keys(), func(key string) bool { return a.rec.Password == short(key) }) // before that nobody can log in
-			st.Sync = parseStandbyNames(s.SyncNames)
+			st.Sync, st.Followers = parseStandbyNames(s.SyncNames), a.live.heard.alive(s.Replies, time.Now())
+			st.Stalled = len(st.Sync) > 0 && len(intersect(st.Sync, st.Followers)) == 0
 			if writing {
 				st.Epoch = epoch
 			}
@@ -209,6 +217,7 @@ func (a *Agent) callStop(_ context.Context, in stopCall) (nothing, error) {
 }
 
 func (a *Agent) callPromote(ctx context.Context, in promoteCall) (nothing, error) {
+	a.believe(in.Lease)
 	g, err := a.grants.Read(ctx)
 	if err != nil {
 		return nothing{}, err
@@ -277,7 +286,13 @@ func (a *Agent) callApply(ctx context.Context, in applyCall) (applyAnswer, error
 			return applyAnswer{}, port.ParameterInvalid.Errorf("%w", err)
 		}
 	}
-	if err := a.change(func(r *record) { r.Params, r.Applied = in.Parameters, true }); err != nil {
+	_, writes := a.writing()
+	if err := a.change(func(r *record) {
+		if writes {
+			r.Floors = withoutChanged(r.Floors, a.parameters(*r), in.Parameters)
+		}
+		r.Params, r.Applied = in.Parameters, true
+	}); err != nil {
 		return applyAnswer{}, err
 	}
 	engine := a.engine()
@@ -303,6 +318,13 @@ func (a *Agent) callApply(ctx context.Context, in applyCall) (applyAnswer, error
 		return c.QueryRow(ctx, "SELECT bool_or(pending_restart) FROM pg_settings").Scan(&restart)
 	})
 	return applyAnswer{Restart: restart}, err
+}
+
+// withoutChanged returns the floors of the parameters whose value stays.
+func withoutChanged(floors, old, now map[string]string) map[string]string {
+	kept := maps.Clone(floors)
+	maps.DeleteFunc(kept, func(name, _ string) bool { return old[name] != now[name] })
+	return kept
 }
 
 func (a *Agent) configurationOf(r record, recovery bool) string {

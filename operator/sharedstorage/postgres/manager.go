@@ -38,7 +38,10 @@ type Manager struct {
 	HTTP    *http.Client // nil: a client with a time limit of 10 s
 }
 
-var _ port.Manager = Manager{}
+var (
+	_ port.Manager        = Manager{}
+	_ port.ManagerWatcher = Manager{}
+)
 
 // Ensure implements port.Manager. A new manager is Present and not Ready.
 func (m Manager) Ensure(ctx context.Context, c port.Ref, want port.ManagerSpec) (port.Topology, error) {
@@ -49,7 +52,7 @@ func (m Manager) Ensure(ctx context.Context, c port.Ref, want port.ManagerSpec) 
 	if err != nil {
 		return port.Topology{}, err
 	}
-	in := ensureCall{HA: want.HA, Durability: want.Durability}
+	in := ensureCall{HA: want.HA, SameNode: want.SameNode, Durability: want.Durability}
 	for _, member := range want.Members {
 		full, err := m.full(ctx, c, member)
 		if err != nil {
@@ -100,7 +103,11 @@ func (m Manager) Remove(ctx context.Context, c port.Ref, name string) error {
 
 // SetHA implements port.Manager.
 func (m Manager) SetHA(ctx context.Context, c port.Ref, on bool, until time.Time) error {
-	_, err := callManager[nothing](ctx, m, c, http.MethodPost, "ha", haCall{on, until})
+	in := haCall{On: on}
+	if !on && !until.IsZero() {
+		in.For = Duration(max(time.Until(until), 1))
+	}
+	_, err := callManager[nothing](ctx, m, c, http.MethodPost, "ha", in)
 	return err
 }
 
@@ -109,7 +116,23 @@ func (m Manager) Topology(ctx context.Context, c port.Ref) (port.Topology, error
 	if _, found, err := m.Hosts.Find(ctx, c); err != nil || !found {
 		return port.Topology{}, err
 	}
-	return callManager[port.Topology](ctx, m, c, http.MethodGet, "topology", nil)
+	out, err := callManager[topologyAnswer](ctx, m, c, http.MethodGet, "topology", nil)
+	if out.Left > 0 {
+		out.Until = time.Now().Add(time.Duration(out.Left))
+	}
+	return out.Topology, err
+}
+
+// awaitLimit is how long Await waits for the answer of a manager, which comes after awaitFor at the
+// latest.
+const awaitLimit = awaitFor + time.Second
+
+// Await implements port.ManagerWatcher.
+func (m Manager) Await(ctx context.Context, c port.Ref, seen string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, awaitLimit)
+	defer cancel()
+	out, err := callManager[awaitAnswer](ctx, m, c, http.MethodPost, "await", awaitCall{seen})
+	return out.Seen, err
 }
 
 func callManager[Out any](ctx context.Context, m Manager, c port.Ref, method, verb string, in any) (Out, error) {

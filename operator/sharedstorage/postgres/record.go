@@ -29,7 +29,7 @@ type record struct {
 	Ahead    bool              `json:"ahead,omitempty"`    // it was a writer since it last received: its log may have diverged
 	Broken   bool              `json:"broken,omitempty"`   // a rewind has begun and not ended: the data must be copied again
 	Timeline int64             `json:"timeline,omitempty"` // the newest that it received or wrote
-	Floors   map[string]string `json:"floors,omitempty"`   // lower limits for the settings of a follower
+	Floors   map[string]string `json:"floors,omitempty"`   // lower limits for settings since the last start as a follower
 	Password string            `json:"password,omitempty"` // hash of the password that was set
 }
 

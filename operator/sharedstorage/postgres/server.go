@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
@@ -26,6 +28,7 @@ type server struct {
 
 	using sync.Mutex
 	shown string // the password for connections to other engines
+	size  int64  // of the volume, as last used
 
 	children sync.WaitGroup
 }
@@ -85,6 +88,20 @@ func (s *server) usePassword(password string) error {
 	}
 	s.shown = password
 	return nil
+}
+
+// volumeSize returns the size of the volume in bytes; 0: unknown. It changes only by a tenth and more,
+// because some file systems report another size with each file.
+func (s *server) volumeSize() int64 {
+	s.using.Lock()
+	defer s.using.Unlock()
+	var stat unix.Statfs_t
+	if unix.Statfs(s.dir, &stat) == nil {
+		if now := int64(stat.Blocks) * stat.Bsize; max(now-s.size, s.size-now) > s.size/10 { //nolint:gosec // no volume has that many blocks
+			s.size = now
+		}
+	}
+	return s.size
 }
 
 // password returns the password for other engines.

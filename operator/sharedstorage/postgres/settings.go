@@ -16,8 +16,9 @@ var defaults = map[string]string{
 	"max_connections":             "100",
 	"max_wal_senders":             "32",
 	"max_replication_slots":       "32",
-	"wal_keep_size":               "256MB",
-	"max_slot_wal_keep_size":      "4GB",
+	"max_worker_processes":        "8", // this and the next two are PostgreSQL's defaults: a follower has floors for them, and
+	"max_prepared_transactions":   "0", // a setting that leaves the file waits for a restart, even with its default
+	"max_locks_per_transaction":   "64",
 	"wal_receiver_timeout":        "10s",
 	"wal_sender_timeout":          "10s",
 	"checkpoint_timeout":          "5min",
@@ -25,7 +26,24 @@ var defaults = map[string]string{
 	"hot_standby_feedback":        "off",
 	"log_min_messages":            "warning",
 	"timezone":                    "UTC",
-	"log_timezone":                "UTC",
+}
+
+// logDefaults are the settings that keep the log of an engine within a part of its volume: at most a
+// quarter for readers that are behind, and an eighth between two checkpoints. total is the size of the
+// volume in bytes; 0: unknown, and large.
+func logDefaults(total int64) map[string]string {
+	if total <= 0 {
+		total = 1 << 50
+	}
+	part := func(divisor, least, most int64) string {
+		return strconv.FormatInt(min(max(total/divisor>>20, least), most), 10) + "MB"
+	}
+	return map[string]string{
+		"max_wal_size":           part(8, 64, 1024),
+		"min_wal_size":           part(32, 32, 80),
+		"wal_keep_size":          part(32, 16, 256),
+		"max_slot_wal_keep_size": part(4, 64, 4096),
+	}
 }
 
 // fixed are settings on which the promises of this package depend.
@@ -44,6 +62,8 @@ var fixed = map[string]string{
 	"restart_after_crash":            "on",
 	"logging_collector":              "off",
 	"log_destination":                "stderr",
+	"log_timezone":                   "UTC",
+	"log_line_prefix":                logPrefix, // of which the agent makes JSON
 }
 
 // owned are the other settings that users must not set.
@@ -78,9 +98,10 @@ type setup struct {
 	Port   int32
 	Name   string            // of the instance
 	Params map[string]string // desired
-	Floors map[string]string // lower limits of a follower
+	Floors map[string]string // lower limits, of a follower and until the next start of a promoted one
 	Sync   []string          // instances of which one must have each commit; nil: the engine waits for none
 
+	Volume   int64     // size of the volume in bytes; 0: unknown
 	Upstream *Upstream // the engine from which a follower receives; nil: none
 	PassFile string
 }
@@ -89,6 +110,7 @@ type setup struct {
 // counts.
 func configuration(s setup) string {
 	values := maps.Clone(defaults)
+	maps.Copy(values, logDefaults(s.Volume))
 	for name, value := range s.Params {
 		values[strings.ToLower(name)] = value
 	}

@@ -91,9 +91,14 @@ type engineState struct {
 	Source    string // host:port it streams from
 	SourceEnd uint64 // the end of the log there
 	Receiving []string
-	SyncNames string // as in effect
+	Replies   []reply // of those that receive
+	SyncNames string  // as in effect
 	Password  string
 }
+
+// reply is the last reply of a follower that receives. Its time is that of the follower's clock, so
+// it tells one reply from the next and nothing else.
+type reply struct{ name, at string }
 
 const stateQuery = `
 SELECT r.recovery::text,
@@ -104,7 +109,7 @@ SELECT r.recovery::text,
 	(SELECT bool_or(pending_restart) FROM pg_settings)::text,
 	extract(epoch FROM pg_postmaster_start_time())::text,
 	coalesce(w.status, ''), coalesce(w.sender_host || ':' || w.sender_port, ''), coalesce(w.latest_end_lsn::text, '0/0'),
-	coalesce((SELECT string_agg(application_name, E'\n') FROM pg_stat_replication WHERE state = 'streaming'), ''),
+	coalesce((SELECT string_agg(application_name || E'\t' || coalesce(reply_time::text, ''), E'\n') FROM pg_stat_replication WHERE state = 'streaming'), ''),
 	current_setting('synchronous_standby_names')
 FROM (SELECT pg_is_in_recovery() AS recovery) r LEFT JOIN pg_stat_wal_receiver w ON true`
 
@@ -125,8 +130,10 @@ func queryState(ctx context.Context, c *pgx.Conn) (engineState, error) {
 	errs[4] = err
 	s.Started = time.UnixMilli(int64(seconds * 1000)).UTC()
 	s.Receiver, s.Streaming = status != "", status == "streaming"
-	if receiving != "" {
-		s.Receiving = strings.Split(receiving, "\n")
+	for line := range strings.SplitSeq(receiving, "\n") {
+		if name, at, ok := strings.Cut(line, "\t"); ok {
+			s.Receiving, s.Replies = append(s.Receiving, name), append(s.Replies, reply{name, at})
+		}
 	}
 	if !s.Recovery {
 		s.Received = 0

@@ -77,25 +77,32 @@ type Watcher struct {
 	token  *keyFile
 	kick   chan struct{}
 
+	running context.Context // of Run
+	tasks   sync.WaitGroup
+
 	misses int       // used by the loop only, like missed
 	missed time.Time // when the last miss was counted
 
-	mu    sync.Mutex
-	state WatchState
-	view  view
+	mu      sync.Mutex
+	state   WatchState
+	view    view
+	digest  string        // of what the last round has seen
+	changed chan struct{} // closed when digest changes
 }
 
 // view is the result of the last round.
 type view struct {
 	at      time.Time
 	grant   Grant
+	writes  bool // the holder of the grant
+	seen    map[string]AgentStatus
 	code    fault.Code
 	message string
 }
 
 // NewWatcher reads the state that an earlier manager has saved.
 func NewWatcher(ctx context.Context, o WatcherOptions) (*Watcher, error) {
-	w := &Watcher{cfg: o.Config, grants: o.Grants, store: o.Store, log: o.Log, http: o.HTTP, kick: make(chan struct{}, 1)}
+	w := &Watcher{cfg: o.Config, grants: o.Grants, store: o.Store, log: o.Log, http: o.HTTP, kick: make(chan struct{}, 1), changed: make(chan struct{})}
 	if w.cfg.Every <= 0 {
 		w.cfg.Every = Duration(time.Second)
 	}
@@ -129,11 +136,13 @@ func NewWatcher(ctx context.Context, o WatcherOptions) (*Watcher, error) {
 func (w *Watcher) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	w.running = ctx
 	var watching sync.WaitGroup
 	watching.Go(func() { w.watch(ctx) })
 	err := serve(ctx, w.cfg.Listen, w.cfg.CertFile, w.cfg.KeyFile, w.handler())
 	cancel()
 	watching.Wait()
+	w.tasks.Wait()
 	w.http.CloseIdleConnections()
 	return err
 }
@@ -171,20 +180,20 @@ func (w *Watcher) watchOnce(ctx context.Context) {
 		w.mu.Lock()
 		last := w.view.grant // the last known grant may be all there is
 		w.mu.Unlock()
-		w.setView(view{at: time.Now(), grant: last, code: code, message: fault.Message(err)})
+		w.setView(view{at: time.Now(), grant: last, seen: t.seen, code: code, message: fault.Message(err)})
 		return
 	}
 	if s, err = w.raiseVersion(ctx, s, t); err != nil {
 		w.log.Error("saving the state", "err", err)
 		return
 	}
-	v := view{at: t.now, grant: t.grant}
+	v := view{at: t.now, grant: t.grant, seen: t.seen}
 	if writers := t.tooMany(); len(writers) > 0 {
 		v.code, v.message = port.TwoWriters.Code, fmt.Sprintf("%v wrote beside the writer of epoch %d and are fenced", writers, t.grant.Epoch)
 		w.log.Error("two writers", "fenced", writers)
 		w.stop(ctx, s, writers) // it stays that way until somebody has compared the rows
 	}
-	if _, ok := t.writer(); ok {
+	if _, v.writes = t.writer(); v.writes {
 		w.misses = 0
 		err = w.healthy(ctx, t)
 	} else {
@@ -222,6 +231,7 @@ func (w *Watcher) setView(v view) {
 		w.log.Warn("the cluster has a fault", "code", v.code, "why", v.message)
 	}
 	w.view = v
+	w.publish(v)
 }
 
 func (w *Watcher) gather(ctx context.Context, s WatchState) (tick, error) {

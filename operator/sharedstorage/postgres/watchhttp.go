@@ -14,6 +14,7 @@ import (
 type (
 	ensureCall struct {
 		HA         bool          `json:"ha"`
+		SameNode   bool          `json:"sameNode,omitempty"`
 		Durability string        `json:"durability"`
 		Members    []WatchMember `json:"members"`
 	}
@@ -21,8 +22,14 @@ type (
 		Name string `json:"name"`
 	}
 	haCall struct {
-		On    bool      `json:"on"`
-		Until time.Time `json:"until,omitzero"`
+		On  bool     `json:"on"`
+		For Duration `json:"for,omitzero"` // off for so long, by the clock of the manager; zero: without an end
+	}
+	// topologyAnswer has the time that is left until Topology.Until: the clocks of two machines
+	// differ by more than such a time may be.
+	topologyAnswer struct {
+		port.Topology
+		Left Duration `json:"left,omitzero"`
 	}
 )
 
@@ -32,13 +39,18 @@ func (w *Watcher) handler() http.Handler {
 		writeJSON(rw, map[string]string{"cluster": w.cfg.Cluster.String()})
 	})
 	handle := func(pattern string, do http.HandlerFunc) { mux.Handle(pattern, guarded(w.token.keys, do)) }
-	handle("GET /v1/topology", answer(func(context.Context, nothing) (port.Topology, error) { return w.Topology(), nil }))
+	handle("GET /v1/topology", answer(func(context.Context, nothing) (topologyAnswer, error) { return w.topologyAnswer(), nil }))
+	handle("POST /v1/await", answer(w.callAwait))
 	handle("POST /v1/ensure", answer(w.callEnsure))
 	handle("POST /v1/add", answer(w.callAdd))
 	handle("POST /v1/remove", answer(w.callRemove))
 	handle("POST /v1/ha", answer(w.callHA))
 	return mux
 }
+
+// staleAfter is how long a reader may not stream from a writer that writes until no client is sent
+// to it.
+const staleAfter = 10 * time.Second
 
 // Topology returns the result of the last round.
 func (w *Watcher) Topology() port.Topology {
@@ -57,12 +69,23 @@ func (w *Watcher) Topology() port.Topology {
 		top.Until = s.Until
 	}
 	if s.Created {
-		top.Durability = s.Durability
+		top.Durability, top.SameNode = s.Durability, s.SameNode
 	}
 	for _, m := range s.Members {
 		top.Members = append(top.Members, m.Member)
+		if m.Name != v.grant.Writer && v.writes && v.at.Sub(s.Sync.Last[m.Name]) > staleAfter {
+			top.Stale = append(top.Stale, m.Name)
+		}
 	}
 	return top
+}
+
+func (w *Watcher) topologyAnswer() topologyAnswer {
+	out := topologyAnswer{Topology: w.Topology()}
+	if !out.Until.IsZero() {
+		out.Left = Duration(max(time.Until(out.Until), 1))
+	}
+	return out
 }
 
 func (w *Watcher) wake() {
@@ -83,7 +106,7 @@ func (w *Watcher) callEnsure(ctx context.Context, in ensureCall) (port.Topology,
 				s.add(m)
 			}
 		}
-		s.HADesired = in.HA
+		s.HADesired, s.SameNode = in.HA, in.SameNode
 		if s.Durability != in.Durability {
 			s.Durability = in.Durability
 			s.Version++
@@ -135,9 +158,9 @@ func (w *Watcher) callHA(ctx context.Context, in haCall) (nothing, error) {
 			s.HADesired, s.Off, s.Until = true, false, time.Time{}
 			return
 		}
-		s.Off, s.Until = true, in.Until.UTC()
-		if in.Until.IsZero() {
-			s.Until = time.Time{}
+		s.Off, s.Until = true, time.Time{}
+		if in.For != 0 {
+			s.Until = time.Now().Add(time.Duration(in.For)).UTC()
 		}
 	})
 }

@@ -9,10 +9,11 @@ import (
 
 // WatchState is what a cluster manager must not forget.
 type WatchState struct {
-	Created    bool           `json:"created"`        // Ensure was called
-	HADesired  bool           `json:"haDesired"`      // failover is wanted
-	Off        bool           `json:"off,omitempty"`  // but switched off
-	Until      time.Time      `json:"until,omitzero"` // end of Off; zero: without an end
+	Created    bool           `json:"created"`            // Ensure was called
+	HADesired  bool           `json:"haDesired"`          // failover is wanted
+	Off        bool           `json:"off,omitempty"`      // but switched off
+	Until      time.Time      `json:"until,omitzero"`     // end of Off; zero: without an end
+	SameNode   bool           `json:"sameNode,omitempty"` // a reader on the writer's node may take over
 	Durability string         `json:"durability,omitempty"`
 	Version    int64          `json:"version"` // version of the membership
 	Members    []WatchMember  `json:"members,omitempty"`

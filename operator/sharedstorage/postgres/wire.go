@@ -34,7 +34,8 @@ type (
 		Mode port.StopMode `json:"mode"`
 	}
 	promoteCall struct {
-		Epoch int64 `json:"epoch"`
+		Epoch int64     `json:"epoch"`
+		Lease *Sighting `json:"lease,omitempty"` // what the caller knows of the lease of the former writer; nil: nothing
 	}
 	followCall struct {
 		Writer Upstream `json:"writer"`

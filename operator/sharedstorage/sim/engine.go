@@ -41,7 +41,15 @@ func (s engines) Status(ctx context.Context, id port.Ref) (port.Status, error) {
 		}
 		switch e.role {
 		case port.Primary:
-			st.Epoch = e.epoch
+			st.Epoch, st.Followers = e.epoch, []string{}
+			waits := slices.DeleteFunc(slices.Clone(c.waits), func(name string) bool { return name == i.Name })
+			st.Stalled = c.strict && len(waits) > 0
+			for _, f := range c.sorted() {
+				if w.streams(c, f) && f.engine.upstream == i.Name {
+					st.Followers = append(st.Followers, f.Name)
+					st.Stalled = st.Stalled && !slices.Contains(waits, f.Name)
+				}
+			}
 			if !w.accepts(c, i) && c.volume.full {
 				st.Ready, st.Code, st.Message = false, string(port.StorageFull.Code), "no space left on device"
 			}

@@ -30,10 +30,11 @@ user, certFile, keyFile, seed, lease, grace, durability, parameters, command.
 The files of token and password are regular ones, of any mode.
 
 With --kubernetes DIR is the volume of a pod, the configuration is the variable
-PAWL_INSTANCE_CONFIG, and the grant is a Lease. --copy-to only copies this
+PAWL_INSTANCE_CONFIG, the grant is a Lease, and the log of the engine goes to the
+output as lines of JSON. --copy-to only copies this
 program, for a container of another image.`,
 		Example: "  pawl instance --dir /var/lib/pawl/default/c1/instances/c1-1",
-		RunE: a.daemon(func(ctx context.Context, log *slog.Logger) error {
+		RunE: a.daemon(&inPod, func(ctx context.Context, log *slog.Logger) error {
 			switch c.Log = log; {
 			case copyTo != "":
 				return kube.CopyTo(copyTo)
@@ -46,7 +47,7 @@ program, for a container of another image.`,
 			if err != nil {
 				return err
 			}
-			return kube.Process{Config: config, Dir: c.Dir, Log: log}.Instance(ctx)
+			return kube.Process{Config: config, Dir: c.Dir, Log: log, Out: a.Out}.Instance(ctx)
 		}),
 	}
 	f := cmd.Flags()
@@ -59,8 +60,8 @@ program, for a container of another image.`,
 }
 
 // daemon wraps a verb that other programs start. Its --config is a file of its own, so
-// flags come from the command line alone.
-func (a verbs) daemon(do func(ctx context.Context, log *slog.Logger) error) func(*cobra.Command, []string) error {
+// flags come from the command line alone. In a pod its log is JSON, like that of the engine.
+func (a verbs) daemon(inPod *bool, do func(ctx context.Context, log *slog.Logger) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		if err := a.CheckFlags(); err != nil {
 			return err
@@ -69,6 +70,10 @@ func (a verbs) daemon(do func(ctx context.Context, log *slog.Logger) error) func
 		if a.Flags.LogLevel != "" {
 			_ = level.UnmarshalText([]byte(a.Flags.LogLevel)) // checked with the flags
 		}
-		return do(cmd.Context(), slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level})))
+		options := &slog.HandlerOptions{Level: level}
+		if *inPod {
+			return do(cmd.Context(), slog.New(slog.NewJSONHandler(a.Err, options)))
+		}
+		return do(cmd.Context(), slog.New(slog.NewTextHandler(a.Err, options)))
 	}
 }

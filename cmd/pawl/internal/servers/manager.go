@@ -30,7 +30,7 @@ The file of the token is a regular one, of any mode.
 With --kubernetes the configuration is the variable PAWL_MANAGER_CONFIG, the
 grant is a Lease, and what must not be forgotten is in a ConfigMap.`,
 		Example: "  pawl cluster-manager --dir /var/lib/pawl/default/c1/manager",
-		RunE: a.daemon(func(ctx context.Context, log *slog.Logger) error {
+		RunE: a.daemon(&inPod, func(ctx context.Context, log *slog.Logger) error {
 			switch c.Log = log; {
 			case inPod:
 				config, err := cli.KubeConfig("", "")

@@ -73,7 +73,7 @@ Outside of a pod it uses $KUBECONFIG or ~/.kube/config.`,
 	f.StringVar(&o.SharedStorage.Version, "engine-version", "", "`version` of engines, for clusters that name none (default: the newest of --engine-image)")
 	f.Int64Var(&o.SharedStorage.User, "engine-user", 999, "user `id` that engines run as")
 	f.StringVar(&o.SharedStorage.StorageClass, "storage-class", "", "`class` of new claims (default: the default one)")
-	f.DurationVar(&o.SharedStorage.WriterLease, "writer-lease", 10*time.Second, "how long a writer may write without renewing its lease")
+	f.DurationVar(&o.SharedStorage.WriterLease, "writer-lease", 7*time.Second, "how long a writer may write without renewing its lease")
 	f.DurationVar(&o.SharedStorage.FailoverAfter, "failover-after", 5*time.Second, "how long a writer must be silent until its cluster manager fails over")
 	o.FoundationDB.AddFlags(f)
 	f.IntVar(&o.Attempts, "attempts", sharedstorage.Attempts, "attempts of steps at once")

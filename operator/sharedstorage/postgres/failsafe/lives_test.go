@@ -97,7 +97,7 @@ func (w *world) disturb() {
 
 // restart starts the agent of a process anew. Its engine may run on; what was in memory is gone.
 func (w *world) restart(p *process, engine bool) {
-	p.promise, p.holder, p.success, p.renewal, p.round, p.stamp, p.thaws = failsafe.Promise{}, failsafe.Holder{}, nil, nil, nil, -1, 0
+	p.promise, p.holder, p.success, p.renewal, p.round, p.stamp, p.born, p.thaws = failsafe.Promise{}, failsafe.Holder{}, nil, nil, nil, -1, w.now, 0
 	p.on = p.on && engine
 }
 
@@ -114,6 +114,7 @@ func (w *world) restore() {
 	w.lost = false
 	w.version++
 	w.stamp++
+	w.stamped = w.now
 	w.say("the record is restored: lease of %s", holder)
 }
 
@@ -179,6 +180,7 @@ func TestABrokenRuleIsFound(t *testing.T) {
 		"an instance is its name":                {rules{nameOnly: true}, nil},
 		"one may be missing":                     {rules{oneMayBeMissing: true}, nil},
 		"a restored record says who may take it": {rules{restoredIsKnown: true}, nil},
+		"a forgotten promise counts for nothing": {rules{forgottenCounts: true}, nil},
 
 		// b began to take the lease before it was asked, and its call takes long.
 		"a promise while a lease is taken": {rules{promiseAnyway: true}, func(w *world) error {

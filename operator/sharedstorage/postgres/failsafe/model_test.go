@@ -35,6 +35,7 @@ type rules struct {
 	lastSuccess      bool // a writer asks those of its last renewal that succeeded, and no others
 	oneMayBeMissing  bool // a writer goes on if one member does not answer
 	countFromAnswers bool // a writer counts from the answers, not from before the questions
+	forgottenCounts  bool // a restarted agent counts a lease from before its start, when the manager saw it
 	restoredIsKnown  bool // after a deleted record was restored, nobody waits for what it said
 }
 
@@ -58,7 +59,8 @@ type process struct {
 	success []string // members of the last renewal that succeeded
 	members []string // as the manager has sent them: identities
 
-	stamp int // of the lease that it saw last, and when it saw it first
+	born  time.Duration // when its agent was started
+	stamp int           // of the lease that it saw last, and when it saw it first
 	first time.Duration
 
 	renewal *renewal
@@ -106,7 +108,8 @@ type world struct {
 	version int // of the record
 	lost    bool
 	grant   postgres.Grant
-	stamp   int // of the lease
+	stamp   int           // of the lease
+	stamped time.Duration // when it was renewed, which the manager sees at once
 
 	api   [nodes + 1]bool // reached from a node; the last is the manager's
 	links [nodes][nodes]bool
@@ -150,7 +153,7 @@ func (w *world) add(name string, node int) *process {
 			old.dead, old.on = true, false
 		}
 	}
-	p := &process{w: w, name: name, node: node, stamp: -1}
+	p := &process{w: w, name: name, node: node, stamp: -1, born: w.now}
 	w.processes = append(w.processes, p)
 	w.current[name] = p
 	return p
@@ -232,6 +235,11 @@ func (p *process) renewed(r postgres.Renewal) (postgres.Grant, error) {
 	if p.stamp != w.stamp {
 		p.stamp, p.first = w.stamp, w.now
 	}
+	told := max(w.stamped, p.born) // by the manager, to a candidate
+	if w.broken.forgottenCounts {
+		told = w.stamped
+	}
+	p.first = min(p.first, told)
 	seen := w.grant
 	seen.Lease.Until = zero.Add(p.first + lease)
 	if w.broken.othersTakeAtOnce {
@@ -246,6 +254,7 @@ func (w *world) put(next postgres.Grant, err error) {
 		w.grant = next
 		w.version++
 		w.stamp++
+		w.stamped = w.now
 	}
 }
 

@@ -1,0 +1,38 @@
+package postgres
+
+import "time"
+
+// Sighting says when somebody has first seen a renewal of a lease.
+type Sighting struct {
+	Lease string   `json:"lease"` // identifies the renewal
+	Age   Duration `json:"age"`   // since it was first seen
+}
+
+// LeaseWitness is an optional interface of Grants whose leases run from when they were first seen,
+// because clocks differ. Whoever looks at a lease for the first time would wait for the whole of it
+// once more; the cluster manager, which reads the record all the time, tells a candidate since when
+// it has seen no renewal. That is safe: the renewal was made before it was first seen, and the time
+// on the way only makes it older.
+type LeaseWitness interface {
+	// Sighting returns when the last read renewal was first seen here. ok: one was read.
+	Sighting(now time.Time) (s Sighting, ok bool)
+	// Believe makes a renewal count from when somebody else has first seen it.
+	Believe(s Sighting, now time.Time)
+}
+
+// sighting returns what the manager knows of the lease, for a candidate; nil: nothing.
+func (w *Watcher) sighting() *Sighting {
+	if witness, ok := w.grants.(LeaseWitness); ok {
+		if s, ok := witness.Sighting(time.Now()); ok {
+			return &s
+		}
+	}
+	return nil
+}
+
+// believe uses what the manager knows of the lease.
+func (a *Agent) believe(s *Sighting) {
+	if witness, ok := a.grants.(LeaseWitness); ok && s != nil && s.Age >= 0 {
+		witness.Believe(*s, time.Now())
+	}
+}
