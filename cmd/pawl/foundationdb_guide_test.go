@@ -211,7 +211,7 @@ func TestFoundationDBGuideTables(t *testing.T) {
 		t.Errorf("kubectl shows the columns %v, and the guide %s", columns, header)
 	}
 
-	source := sourcesOf(t, "../../fdb", "../../kube/api/fdb/v1beta2", "../../operator/foundationdb/clusters", "../../operator/foundationdb")
+	source := sourcesOf(t, "../../fdb", "../../kube/api/fdb/v1beta2", "../../operator/foundationdb/clusters", "../../operator/foundationdb/clusters/internal/*", "../../operator/foundationdb")
 	table := func(heading string) string {
 		text := section(t, page, heading)
 		return text[strings.Index(text, "| reason |")+1:]

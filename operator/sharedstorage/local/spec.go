@@ -51,7 +51,7 @@ func fill(s *v1alpha1.SharedStorageClusterSpec) {
 		value string
 	}{
 		{&s.Engine.Type, "postgres"}, {&s.Class.Name, "small"}, {&s.Storage.OnDelete, "Retain"},
-		{&s.Durability, "strict"}, {&s.Scheduling.Spread, "kubernetes.io/hostname"},
+		{&s.Durability, "strict"}, {&s.Scheduling.Spread, "kubernetes.io/hostname"}, {&s.Scheduling.WhenUnsatisfiable, "DoNotSchedule"},
 	} {
 		if *text.field == "" {
 			*text.field = text.value
@@ -83,6 +83,8 @@ func wrong(s *v1alpha1.SharedStorageClusterSpec) error {
 		return sharedstorage.SpecInvalid.Errorf("engine.version: %q is no version, such as 15 or 15.18", s.Engine.Version)
 	case *s.Readers < 0 || *s.Readers > 15:
 		return sharedstorage.SpecInvalid.Errorf("readers: %d is not within 0 and 15", *s.Readers)
+	case s.Storage.Size.Value() < 1<<20 || s.Storage.Size.Value() > 1<<50:
+		return sharedstorage.SpecInvalid.Errorf("storage.size: %s is not within 1Mi and 1Pi", s.Storage.Size)
 	case len(s.Parameters) > 200:
 		return sharedstorage.SpecInvalid.Errorf("parameters: %d are more than 200", len(s.Parameters))
 	case s.Ports != nil && (s.Ports.Start < 1 || s.Ports.Start > 65535 || s.Ports.Step < 0):
@@ -92,6 +94,7 @@ func wrong(s *v1alpha1.SharedStorageClusterSpec) error {
 		oneOf("engine.type", s.Engine.Type, "postgres"),
 		oneOf("storage.onDelete", s.Storage.OnDelete, "Retain", "Delete"),
 		oneOf("durability", s.Durability, "strict", "available"),
+		oneOf("scheduling.whenUnsatisfiable", s.Scheduling.WhenUnsatisfiable, "DoNotSchedule", "ScheduleAnyway"),
 	)
 }
 
