@@ -27,6 +27,7 @@ var changing = []struct{ what, as string }{
 	{`\d\d:\d\d:\d\d(\.\d+)?Z?`, "TIME"},
 	{`\b\d+(\.\d+)?(ms|s|m)\b( ago)?`, "SPAN"},
 	{`SPANSPAN`, "SPAN"},
+	{`(?m)^ *"selector": "pawl.dev/cluster=.*\n`, ""}, // of the subresource scale, which Kubernetes has
 	{`"revision": \d+`, `"revision": N`},
 	{`(?i)(revision|epoch|generation):? +\d+`, "$1 N"},
 	{` of namespace \S+ has the id (\w+); -n NAMESPACE looks elsewhere, -A everywhere`, " has the id $1"},
