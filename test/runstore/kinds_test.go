@@ -72,6 +72,13 @@ func allRuled() []validationCase {
 	return append(rows, validRun("depth", "depth cannot be changed", "1", "2")...)
 }
 
+// refusedClusters are SharedStorageClusters that cannot be created, with the message.
+var refusedClusters = map[string]string{
+	"{metadata: {name: blue.green}, spec: {}}": "metadata.name: at most 40 characters, lower case letters, digits and -, a letter first: Services and pods are named after it",
+	"{spec: {storage: {size: 1023Ki}}}":        "storage.size is from 1Mi to 1Pi",
+	"{spec: {storage: {size: 1025Ti}}}":        "storage.size is from 1Mi to 1Pi",
+}
+
 // Each rule of the CRDs in a real API server. A rule without a case fails the test, except
 // for fields with a single valid value.
 func TestRulesOfTheKinds(t *testing.T) {
@@ -106,7 +113,7 @@ func TestRulesOfTheKinds(t *testing.T) {
 			}
 		}
 	}
-	for resource, refused := range map[string]map[string]string{"rollouts": refusedRollouts, "applications": refusedApplications, "applicationrevisions": refusedRevisions} {
+	for resource, refused := range map[string]map[string]string{"sharedstorageclusters": refusedClusters, "rollouts": refusedRollouts, "applications": refusedApplications, "applicationrevisions": refusedRevisions} {
 		for text, message := range refused {
 			asked[kinds[resource]+": "+message] = true
 			o := object(t, text)
