@@ -152,7 +152,7 @@ func (w CoordinatorWish) options(s *Status, limits map[string]int) []option {
 		}
 		o := option{late: w.late(p), primary: primary != "" && p.Locality[DatacenterLocality] == primary}
 		address.FromHostname = false
-		if name := p.Locality[DNSNameLocality]; w.DNS && name != "" {
+		if name := p.DNSName(); w.DNS && name != "" {
 			address.Host = name
 		} else {
 			o.unnamed = w.DNS
@@ -298,8 +298,8 @@ func (v *CoordinatorVerdict) judge(c Coordinator, s *Status, w CoordinatorWish) 
 	if _, eligible := w.priorityOf(p.Class); !eligible {
 		v.wrong("%s (%s) has class %s, which may not be a coordinator", c.Address, p.name(), p.Class)
 	}
-	named := c.Address.FromHostname || strings.EqualFold(c.Address.Host, p.Locality[DNSNameLocality])
-	if wanted := w.DNS && p.Locality[DNSNameLocality] != ""; named != wanted {
+	named := c.Address.FromHostname || strings.EqualFold(c.Address.Host, p.DNSName())
+	if wanted := w.DNS && p.DNSName() != ""; named != wanted {
 		form := map[bool]string{true: "name", false: "IP"}
 		v.wrong("%s (%s) is given by %s, it should be by %s", c.Address, p.name(), form[named], form[wanted])
 	}

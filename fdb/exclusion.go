@@ -185,7 +185,7 @@ func (t target) mayBe(c Address, s *Status, servers []Process) bool {
 	if slices.ContainsFunc(t.names, func(own Address) bool { return covers(own, c) }) {
 		return true
 	}
-	named := slices.ContainsFunc(servers, func(p Process) bool { return p.Locality[DNSNameLocality] != "" })
+	named := slices.ContainsFunc(servers, func(p Process) bool { return p.DNSName() != "" })
 	return len(t.names) == 0 && !named
 }
 

@@ -51,6 +51,16 @@ type ProcessMessage struct {
 // (fdbserver/Status.actor.cpp, processStatusFetcher, 7.3.69).
 type Processes []Process
 
+// DNSName is the name at which the process can be found; empty: by its address only. A pod of the split image that was
+// made before names were in use has no name, and its sidecar leaves the variable in the file as it stands
+// (foundationdb 7.3.69, packaging/docker/sidecar.py, copy_monitor_conf): that is no name.
+func (p Process) DNSName() string {
+	if name := p.Locality[DNSNameLocality]; !strings.HasPrefix(name, "$") {
+		return name
+	}
+	return ""
+}
+
 // name is what messages call the process.
 func (p Process) name() string {
 	if id := p.Locality[InstanceLocality]; id != "" {
@@ -203,7 +213,7 @@ func (p Process) listen(a Address, fits func(own Address) bool) bool {
 	if a.Host == "" {
 		return false
 	}
-	named := strings.EqualFold(p.Locality[DNSNameLocality], a.Host)
+	named := strings.EqualFold(p.DNSName(), a.Host)
 	here := func(own Address) bool { return (named || strings.EqualFold(own.Host, a.Host)) && fits(own) }
 	switch {
 	case p.Address != (Address{}) && here(p.Address):

@@ -50,3 +50,12 @@ func TestProcessAt(t *testing.T) {
 		t.Errorf("with TLS: %s", a)
 	}
 }
+
+func TestProcessDNSName(t *testing.T) {
+	for locality, want := range map[string]string{"s-1.local": "s-1.local", "": "", "$FDB_DNS_NAME": ""} {
+		p := Process{Locality: map[string]string{DNSNameLocality: locality}}
+		if got := p.DNSName(); got != want {
+			t.Errorf("%q: %q, want %q", locality, got, want)
+		}
+	}
+}

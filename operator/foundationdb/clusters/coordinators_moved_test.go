@@ -38,7 +38,7 @@ func (u *unit) coordinators() []string {
 	for _, c := range s.Client.Coordinators.Coordinators {
 		for _, p := range s.Cluster.Processes {
 			here := func(a fdb.Address) bool { return a.Host == c.Address.Host && a.Port == c.Address.Port }
-			if strings.EqualFold(p.Locality[fdb.DNSNameLocality], c.Address.Host) || slices.ContainsFunc(p.Addresses(), here) {
+			if strings.EqualFold(p.DNSName(), c.Address.Host) || slices.ContainsFunc(p.Addresses(), here) {
 				pods = append(pods, u.name+"-"+p.Locality[fdb.InstanceLocality])
 			}
 		}

@@ -295,7 +295,7 @@ func (f *fleet) spread(locality string, count, most int) {
 	for _, c := range at.Client.Coordinators.Coordinators {
 		for _, p := range at.Cluster.Processes {
 			here := func(a fdb.Address) bool { return a.Host == c.Address.Host && a.Port == c.Address.Port }
-			if strings.EqualFold(p.Locality[fdb.DNSNameLocality], c.Address.Host) || slices.ContainsFunc(p.Addresses(), here) {
+			if strings.EqualFold(p.DNSName(), c.Address.Host) || slices.ContainsFunc(p.Addresses(), here) {
 				values[p.Locality[locality]]++
 			}
 		}

@@ -41,7 +41,7 @@ func (l *life) settled() {
 		l.fail("%d effects on a settled cluster", n)
 	}
 	l.Cluster().JudgeSettled(mark)
-	if v := l.Cluster().Violations(); len(v) > 0 {
+	if v := l.violations(); len(v) > 0 {
 		l.fail("invariant %s", v[0])
 	}
 }

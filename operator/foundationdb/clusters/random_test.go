@@ -121,7 +121,7 @@ func (l *life) calm() {
 		l.skew, l.slow = 0, 0
 	}
 	c := l.cluster()
-	if running := c.Status.RunningVersion; strings.HasPrefix(running, "7.4") || c.Spec.Version == "7.4.6" && running != "" {
+	if running := c.Status.RunningVersion; l.Cluster().Protocol().Short() == "7.4" || c.Spec.Version == "7.4.6" && running != "" {
 		l.edit(`{"spec":{"version":"7.4.6"}}`)
 	}
 	l.edit(`{"spec":{"skip":false,"buggify":null}}`)
@@ -339,6 +339,7 @@ var known = []struct {
 	{95005, "image 4 10; oldclient 1 7; buggify 10 3; cpu 28 10; density 23 1; logs 29 1; turn 16 0; prefix 1 7; buggify 9 3; buggify 14 1; cpu 12 5; conflict 19 7; upgrade 0 6; locks 6 1; knob 13 3; freeze 15 6; deny 9 10; turn 19 2; prefix 28 8; buggify 5 9; buggify 1 7; crash 1 4; resolvers 13 6; cpu 0 1; late 15 4; knob 19 3; taints 28 2; buggify 13 11; prefix 9 0; events 1 1; knob 2 5; service 0 8; buggify 3 11; cpu 9 3; cpu 4 7; deletion 17 7; clock 2 11; label 3 6; deny 7 1; strategy 2 2; logs 10 8; image 4 2; logs 8 2; prefix 2 0; cordon 11 6; turn 0 6; cpu 2 2; clock 11 9; stateless 10 4; upgrade 1 0", "servers that stand still while files of an upgrade are there keep their files, and their data"},
 	{95009, "dns 0 5; log 1 5; skip 0 0; dns 1 0; upgrade 0 0; image 0 0", "an upgrade waits for unified pods that cannot take its files, once the image type is split"},
 	{94077, "image 10 2; skip 14 5; image 21 10; log 29 1; upgrade 27 1; cpu 12 1; maintenance 1 6", "in an upgrade pods of the former image type get the sidecar of the other one"},
+	{98291, "density 1 0; lostreply 10 11; clock 29 1; image 22 11; unbound 9 6; image 0 8; locks 4 0; cordon 23 5; refuse 19 7; patch 1 5; knob 7 7; cpu 1 6; downgrade 29 3; logs 24 0; localities 0 3; deletion 7 2; skip 3 0; localities 3 2; quota 3 2; tls 21 9; refusal 3 7; upgrade 1 0; stuck 1 7; buggify 21 2; unbound 6 6; patch 1 0; stateless 1 11; deny 2 1; strategy 5 4; storage 12 1; upgrade 3 9; buggify 1 6; downgrade 1 5; freeze 5 6; storage 2 3; dns 23 8; taints 7 5; lag 4 6; upgrade 1 4; cpu 15 8; tls 4 1; redundancy 10 9; turn 29 4; stale 27 8; label 21 7; cpu 12 5; locks 0 10; buggify 29 5; upgrade 0 8; dns 12 8", "servers that stood still while files of an upgrade are there speak another protocol, and the recovery waits for them"},
 }
 
 func TestKnownLives(t *testing.T) {

@@ -156,6 +156,7 @@ func (p *pass) save(ctx context.Context) error {
 	if equality.Semantic.DeepEqual(p.stored.Status, p.cluster.Status) {
 		return nil
 	}
+	stored.Sign(&p.cluster.Status)
 	written := p.stored.DeepCopy()
 	written.Status = *p.cluster.Status.DeepCopy()
 	p.memory.peer.Tries(written)

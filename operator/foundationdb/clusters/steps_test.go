@@ -318,6 +318,7 @@ func (l *life) frozen(e sim.Effect, long time.Duration) {
 	}
 	l.nested = false
 	l.say("goes on with %s", e)
+	l.late = append(l.late, l.Now())
 	l.next, l.operator = l.operator, frozen
 	l.dead = fmt.Sprintf("ended by effect %d, %s", e.Number, e)
 }

@@ -49,6 +49,8 @@ type FoundationDBClusterStatus struct {
 	// Plan is what happens next, and what blocks it.
 	// +kubebuilder:validation:MaxItems=51
 	Plan []PlanEntry `json:"plan,omitempty"`
+	// Digest of the other fields. It tells what this operator has written from what another one has.
+	Digest string `json:"digest,omitempty"`
 }
 
 // PlanEntry is one action of a link of the chain: it is done now, or something blocks it.

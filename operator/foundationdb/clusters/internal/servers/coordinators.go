@@ -22,7 +22,7 @@ func (s Servers) Coordinators() []fdb.Address {
 func (s Servers) Coordinate(ids []string) bool {
 	for _, c := range s.Coordinators() {
 		for _, process := range s.Status.Cluster.Processes {
-			name := process.Locality[fdb.DNSNameLocality]
+			name := process.DNSName()
 			here := name != "" && strings.EqualFold(name, c.Host) ||
 				slices.ContainsFunc(process.Addresses(), func(a fdb.Address) bool { return a.Host == c.Host && a.Port == c.Port })
 			if here && slices.Contains(ids, process.Locality[fdb.InstanceLocality]) {

@@ -7,6 +7,7 @@ package stored
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"slices"
 
@@ -44,7 +45,7 @@ func (k *Peer) Judge(c *v1beta2.FoundationDBCluster, adopted string) Standing {
 	}
 	status := digest(c.Status)
 	switch {
-	case k.blocked, k.version == "", status == k.status, slices.Contains(k.tried, status):
+	case k.blocked, k.version == "", status == k.status, slices.Contains(k.tried, status), signed(c.Status, status):
 		*k = Peer{version: c.ResourceVersion, status: status}
 		return Current
 	case older(c.ResourceVersion, k.version):
@@ -80,10 +81,19 @@ func (k *Peer) Tell() bool {
 	return !told
 }
 
-// digest of a status without its connection string: that is repaired by hand where the database is silent (pawl fdb
+// Sign sets the digest of a status that is about to be written, by which other instances of this operator know it:
+// one that stood still may write after the next one has begun.
+func Sign(s *v1beta2.FoundationDBClusterStatus) { s.Digest = text(digest(*s)) }
+
+// signed reports whether an instance of this operator has written a status of this digest, and nobody has changed it since.
+func signed(s v1beta2.FoundationDBClusterStatus, digest [sha256.Size]byte) bool { return s.Digest == text(digest) }
+
+func text(digest [sha256.Size]byte) string { return hex.EncodeToString(digest[:8]) }
+
+// digest of a status without itself and its connection string: that is repaired by hand where the database is silent (pawl fdb
 // fix-coordinator-ips), and says nothing of another operator.
 func digest(s v1beta2.FoundationDBClusterStatus) [sha256.Size]byte {
-	s.ConnectionString = ""
+	s.ConnectionString, s.Digest = "", ""
 	text, err := json.Marshal(s)
 	if err != nil {
 		panic(err) // a status always has a JSON form

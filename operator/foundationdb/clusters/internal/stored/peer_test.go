@@ -30,3 +30,21 @@ func TestWritesWithoutAnAnswer(t *testing.T) {
 		}
 	}
 }
+
+// Another instance of this operator, that stood still, is no other operator.
+func TestStatusOfAnotherInstance(t *testing.T) {
+	c := &v1beta2.FoundationDBCluster{}
+	c.ResourceVersion, c.Status.RunningVersion = "1", "7.3.69"
+	var peer stored.Peer
+	peer.Stored(c)
+	c.ResourceVersion, c.Status.RunningVersion = "2", "7.3.79"
+	stored.Sign(&c.Status)
+	c.Status.ConnectionString = "a:b@10.1.0.1:4501"
+	if got := peer.Judge(c, ""); got != stored.Current {
+		t.Errorf("a status that another instance has written is %v", got)
+	}
+	c.ResourceVersion, c.Status.RunningVersion = "3", "7.4.6"
+	if got := peer.Judge(c, ""); got != stored.Foreign {
+		t.Errorf("a status that somebody has changed since is %v", got)
+	}
+}

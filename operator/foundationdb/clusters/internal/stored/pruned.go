@@ -92,7 +92,7 @@ func lostFields(written, stored v1beta2.FoundationDBClusterStatus) []string {
 
 // publishedStatus is a status with the fields only that other operators of the kind know.
 func publishedStatus(s v1beta2.FoundationDBClusterStatus) v1beta2.FoundationDBClusterStatus {
-	s.ObservedGeneration, s.Groups, s.Conditions, s.Plan = 0, "", nil, nil
+	s.ObservedGeneration, s.Groups, s.Conditions, s.Plan, s.Digest = 0, "", nil, nil, ""
 	return s
 }
 

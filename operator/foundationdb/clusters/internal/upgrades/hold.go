@@ -93,7 +93,7 @@ func Lacking(s servers.Servers) (lacking map[v1beta2.ProcessGroupID]bool, hold H
 
 // ahead reports whether the upgrade has begun, or may have: the database is not available, or servers of ours speak another
 // protocol already.
-func ahead(s servers.Servers) bool { return !s.Cluster.Status.Health.Available || othersSpeak(s) }
+func ahead(s servers.Servers) bool { return !s.Cluster.Status.Health.Available || othersSpeak(s, 0) }
 
 // sidecarsAt reports whether a pod has the sidecar of a version already.
 func sidecarsAt(s servers.Servers, version string) bool {

@@ -3,26 +3,42 @@ package upgrades
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/pawl-dev/pawl/fdb"
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/servers"
 )
 
-// Begun reports whether the database is not available because some of its servers speak the protocol of the
-// new version already, and others not yet: a restart has reached some of them only.
+// patience is for how long a recovery may take that servers of the new version are missed in.
+const patience = 2 * time.Minute
+
+// Begun reports whether some of our servers speak the protocol of the new version already, and others not yet, and the
+// database is not available for that, or does not recover: a restart has reached some of them only, or servers that
+// stood still have begun with the new files.
 func Begun(s servers.Servers) bool {
-	if s.Cluster.Status.Health.Available || s.Status.Client.DatabaseStatus.Available == nil {
+	if s.Status.Client.DatabaseStatus.Available == nil {
 		return false
 	}
-	return othersSpeak(s)
+	state, missed := s.Status.Cluster.RecoveryState.Name, time.Duration(0)
+	if s.Cluster.Status.Health.Available {
+		if missed = patience; state == "" || state == "fully_recovered" {
+			return false
+		}
+	}
+	return othersSpeak(s, missed)
 }
 
-// othersSpeak reports whether servers of ours speak another protocol than the database.
-func othersSpeak(s servers.Servers) bool {
+// othersSpeak reports whether servers of ours, missed for so long, speak another protocol than the database.
+func othersSpeak(s servers.Servers, missed time.Duration) bool {
 	return slices.ContainsFunc(s.Status.Cluster.IncompatibleConnections, func(text string) bool {
 		a, err := fdb.ParseAddress(text)
-		return err == nil && !s.ReportsAt(a) && s.GroupAt(a) != nil
+		if err != nil || s.ReportsAt(a) {
+			return false
+		}
+		g := s.GroupAt(a)
+		return g != nil && (missed == 0 || g.Lasts(v1beta2.MissingProcesses, missed, s.Now))
 	})
 }
 
