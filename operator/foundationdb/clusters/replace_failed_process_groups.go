@@ -1,6 +1,8 @@
 package clusters
 
 import (
+	"slices"
+
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
@@ -35,7 +37,8 @@ func replaceFailed(p *pass) decision {
 // waiting are the marked groups that serve and whose exclusion cannot begin before others take the place of those of their
 // class that do not.
 func (p *pass) waiting() (ids []v1beta2.ProcessGroupID) {
-	if p.silent() {
+	missing := func(g v1beta2.ProcessGroupStatus) bool { return g.Has(v1beta2.MissingProcesses) }
+	if p.silent() || !slices.ContainsFunc(p.cluster.Status.ProcessGroups, missing) {
 		return nil
 	}
 	if chosen, left, _ := p.exclusions().Excludable(p.limits); len(chosen) > 0 || left == 0 {

@@ -86,7 +86,9 @@ func (k *Peer) Tell() bool {
 func Sign(s *v1beta2.FoundationDBClusterStatus) { s.Digest = text(digest(*s)) }
 
 // signed reports whether an instance of this operator has written a status of this digest, and nobody has changed it since.
-func signed(s v1beta2.FoundationDBClusterStatus, digest [sha256.Size]byte) bool { return s.Digest == text(digest) }
+func signed(s v1beta2.FoundationDBClusterStatus, digest [sha256.Size]byte) bool {
+	return s.Digest == text(digest)
+}
 
 func text(digest [sha256.Size]byte) string { return hex.EncodeToString(digest[:8]) }
 
