@@ -30,6 +30,9 @@ func TestTheRole(t *testing.T) {
 		if r.Object.Resource == "configmaps" && (r.Verb == "list" || r.Verb == "delete" || r.Object.Name == "m") || r.Object.Resource == "pods" && r.Verb == "create" {
 			continue // TestObjectsOfEachKind, TestObjectsLists, TestObjectsRefused
 		}
+		if r.Object.Namespace == "pawl-system" {
+			continue // the operator of TestChart, when the chart is uninstalled: its role goes before its pod
+		}
 		t.Errorf("refused: %s", r)
 	}
 	var granted []deploy.Right
