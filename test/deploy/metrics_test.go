@@ -144,7 +144,7 @@ func TestMetrics(t *testing.T) {
 		}
 		for _, expr := range wanted {
 			for _, name := range metricsIn(expr) {
-				if !given[name] && !strings.Contains(declared, `"`+strings.TrimSuffix(name, "_bucket")+`"`) {
+				if !given[name] && !strings.Contains(declared, `"`+strings.TrimPrefix(strings.TrimSuffix(name, "_bucket"), "pawl_postgres_")+`"`) {
 					return fmt.Errorf("%s: no operator gives %s", expr, name)
 				}
 			}
@@ -186,7 +186,7 @@ func scrape(ctx context.Context, ip string) (map[string]bool, error) {
 func metricsSource(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
-	for _, name := range []string{"kube/controller/metrics.go", "telemetry/metrics.go", "operator/rollout/metrics.go", "operator/foundationdb/kube/metrics.go", "operator/foundationdb/kube/metrics_clusters.go"} {
+	for _, name := range []string{"kube/controller/metrics.go", "telemetry/metrics.go", "operator/rollout/metrics.go", "operator/foundationdb/kube/metrics.go", "operator/foundationdb/kube/metrics_clusters.go", "operator/sharedstorage/postgres/metrics/builtin.go", "operator/sharedstorage/postgres/metrics/collector.go"} {
 		text, err := os.ReadFile(filepath.Join("..", "..", name))
 		if err != nil {
 			t.Fatal(err)

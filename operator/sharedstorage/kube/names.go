@@ -40,6 +40,8 @@ const (
 
 	dataPath    = "/data"
 	secretPath  = "/etc/pawl/secret"
+	metricsPath = "/etc/pawl/metrics"
+	queriesKey  = "queries.yaml"
 	toolPath    = "/opt/pawl"
 	scratchPath = "/scratch" // the only writable place besides the volume
 

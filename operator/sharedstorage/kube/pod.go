@@ -70,13 +70,20 @@ func secretVolume(c port.Ref) corev1.Volume {
 	return corev1.Volume{Name: "secret", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: secretName(c), DefaultMode: ptr(int32(0o440))}}}
 }
 
+// queriesVolume has the user's queries for metrics, if there is such a ConfigMap.
+func queriesVolume(c port.Ref) corev1.Volume {
+	return corev1.Volume{Name: "metrics", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: c.Name + "-metrics"}, Optional: ptr(true),
+	}}}
+}
+
 // pod returns the pod of an instance. Its init container copies pawl into the image of the engine.
 func (s *Placement) pod(c port.Ref, want port.Instance, claim string) (*corev1.Pod, error) {
 	config, err := json.Marshal(postgres.Config{
 		Cluster: c.Of(want.Name), Listen: "$(POD_IP):" + itoa(agentPort), Host: "$(POD_IP)", Port: want.Port, Version: want.Version,
 		TokenFile: path.Join(secretPath, tokenKey), PasswordFile: path.Join(secretPath, passwordKey),
 		Lease: postgres.Duration(s.o.Lease), Grace: postgres.Duration(grace * second), Parameters: want.Class.Parameters,
-		Node: "$(NODE)", Failsafe: postgres.Duration(s.o.Failsafe),
+		Node: "$(NODE)", Failsafe: postgres.Duration(s.o.Failsafe), QueriesFile: path.Join(metricsPath, queriesKey),
 	})
 	if err != nil {
 		return nil, err
@@ -86,6 +93,7 @@ func (s *Placement) pod(c port.Ref, want port.Instance, claim string) (*corev1.P
 	if want.Type != port.Temporary {
 		pod.Labels[RoleLabel] = string(want.Type)
 	}
+	pod.Annotations = map[string]string{"prometheus.io/scrape": "true", "prometheus.io/port": itoa(agentPort), "prometheus.io/path": "/metrics"}
 	user := s.o.User
 	tools := corev1.VolumeMount{Name: "tools", MountPath: toolPath}
 	pod.Spec = corev1.PodSpec{
@@ -102,6 +110,7 @@ func (s *Placement) pod(c port.Ref, want port.Instance, claim string) (*corev1.P
 			VolumeMounts: []corev1.VolumeMount{
 				{Name: "data", MountPath: dataPath}, {Name: "secret", MountPath: secretPath, ReadOnly: true}, tools,
 				{Name: "scratch", MountPath: scratchPath}, {Name: "shared-memory", MountPath: "/dev/shm"},
+				{Name: "metrics", MountPath: metricsPath, ReadOnly: true},
 			},
 			Resources: resources(want.Class), SecurityContext: containerSecurity(),
 			StartupProbe:             &corev1.Probe{ProbeHandler: get("/healthz", agentPort), PeriodSeconds: 1, FailureThreshold: 120, TimeoutSeconds: 5},
@@ -111,7 +120,7 @@ func (s *Placement) pod(c port.Ref, want port.Instance, claim string) (*corev1.P
 		}},
 		Volumes: []corev1.Volume{
 			{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}},
-			secretVolume(c), emptyDir("tools"), emptyDir("scratch"),
+			secretVolume(c), emptyDir("tools"), emptyDir("scratch"), queriesVolume(c),
 			{Name: "shared-memory", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},
 		},
 	}

@@ -49,6 +49,7 @@ type seenState struct {
 const (
 	instanceRecordName = "instance.json"
 	configName         = "config.json"
+	queriesName        = "metrics.yaml"
 	agentTimeout       = 15 * time.Second // then an agent that does not answer counts as down
 	stopGrace          = 30 * time.Second // for an agent to stop its engine and end
 )
@@ -281,7 +282,7 @@ func (s *Placement) create(c port.Ref, want port.Instance) (*instanceRecord, err
 		Cluster: c.Of(want.Name), Listen: join(r.Address, r.Agent), Host: r.Address, Port: r.Port, Binaries: binaries, Version: version, User: s.o.User,
 		TokenFile: s.folder(c, "secret", "token"), PasswordFile: s.folder(c, "secret", "password"),
 		GrantDir: s.folder(c, "volume"), Seed: s.folder(c, "volume", "seed"), Lease: postgres.Duration(s.o.Lease),
-		Parameters: want.Class.Parameters, Command: append(slices.Clone(s.o.Program), "instance"),
+		QueriesFile: s.folder(c, queriesName), Parameters: want.Class.Parameters, Command: append(slices.Clone(s.o.Program), "instance"),
 	}
 	if err := errors.Join(postgres.WriteJSON(filepath.Join(made, configName), config), postgres.WriteJSON(filepath.Join(made, instanceRecordName), r)); err != nil {
 		return nil, storageFault(err)

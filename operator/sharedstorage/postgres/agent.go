@@ -326,7 +326,7 @@ func (a *Agent) sql(ctx context.Context, do func(context.Context, *pgx.Conn) err
 	}
 	defer func() { <-a.asking }()
 	if a.conn == nil || a.conn.IsClosed() {
-		c, err := socket(ctx, a.srv.path(runName), a.cfg.Port)
+		c, err := socket(ctx, a.srv.path(runName), a.cfg.Port, "")
 		if err != nil {
 			return err
 		}

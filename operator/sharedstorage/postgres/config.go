@@ -43,6 +43,8 @@ type Config struct {
 	Node     string   `json:"node,omitempty"`    // node of the instance; needed for Failsafe
 	Failsafe Duration `json:"failsafe,omitzero"` // how long a writer goes on at most without renewing its lease, if all members confirm (package failsafe); 0: it stops at its end
 
+	QueriesFile string `json:"queriesFile,omitempty"` // file of queries of which /metrics has the results (package metrics); it need not exist
+
 	Durability string            `json:"durability,omitempty"` // until the cluster manager sets it; default strict
 	Parameters map[string]string `json:"parameters,omitempty"` // until Apply sets them: the parameters of the class
 	Command    []string          `json:"command,omitempty"`    // command of an agent, without --dir; default this program and "instance"

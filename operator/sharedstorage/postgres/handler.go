@@ -22,11 +22,12 @@ import (
 // maxBody is the limit for the body of a call, in bytes.
 const maxBody = 1 << 20
 
-// handler is the HTTP handler of the agent. Only /healthz needs no token.
+// handler is the HTTP handler of the agent. What probes and Prometheus ask needs no token.
 func (a *Agent) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, map[string]string{"name": a.name}) })
 	mux.HandleFunc("GET /readyz", a.readyz)
+	mux.Handle("GET /metrics", a.metrics())
 	handle := func(pattern string, do http.HandlerFunc) { mux.Handle(pattern, guarded(a.token.keys, do)) }
 	handle("GET /v1/status", answer(func(ctx context.Context, _ struct{}) (AgentStatus, error) { return a.Status(ctx) }))
 	handle("POST /v1/install", answer(a.callInstall))

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,12 +18,12 @@ import (
 
 // socket connects to the engine in this folder, through its socket. The path of a socket is
 // limited to 107 bytes; the path of an open folder under /proc is short.
-func socket(ctx context.Context, folder string, p int32) (*pgx.Conn, error) {
-	cfg, err := pgx.ParseConfig("host=/run user=" + superuser + " dbname=postgres sslmode=disable application_name=pawl connect_timeout=3")
+func socket(ctx context.Context, folder string, p int32, database string) (*pgx.Conn, error) {
+	cfg, err := pgx.ParseConfig("host=/run user=" + superuser + " sslmode=disable application_name=pawl connect_timeout=3")
 	if err != nil {
 		return nil, err
 	}
-	cfg.Port = uint16(p)
+	cfg.Port, cfg.Database = uint16(p), cmp.Or(database, "postgres")
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	cfg.RuntimeParams["synchronous_commit"] = "local" // writes of the agent itself wait for no reader
 	name := ".s.PGSQL." + strconv.Itoa(int(p))
