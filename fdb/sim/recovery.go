@@ -335,6 +335,9 @@ func (r *recovery) worthRecovering() (cause string) {
 	if k := &r.c.coordination; k.controller != nil { // its successor begins with a recovery that gives all roles anew
 		rank := k.rank(clusterController, k.controller)
 		if slices.ContainsFunc(r.c.processes.workers(), func(p *process) bool { return k.rank(clusterController, p) < rank }) {
+			if !r.c.exclusions.contain(k.controller.Addresses, k.controller.Locality) {
+				r.c.judge.owner = "" // the first to register was elected, whoever has restarted the servers
+			}
 			k.controller = nil
 			k.elect(r.c.processes.workers())
 			return "a better cluster controller"
