@@ -37,7 +37,6 @@ func allocateID(_ context.Context, w *work) outcome.Outcome {
 		ID      string `json:"id"`
 		Replace bool   `json:"replace"`
 		Writer  bool   `json:"writer"`
-		Fresh   bool   `json:"fresh"` // replace the instance even if it has the desired class and version
 	}
 	if err := w.t.With(&p); err != nil {
 		return outcome.Fail(err)
@@ -48,7 +47,7 @@ func allocateID(_ context.Context, w *work) outcome.Outcome {
 		a = w.newPlace(p.ID)
 	default:
 		var out outcome.Outcome
-		if a, out = w.replacement(p.ID, p.Writer, p.Fresh || w.in.Node != ""); !out.IsDone() {
+		if a, out = w.replacement(p.ID, p.Writer); !out.IsDone() {
 			return out
 		}
 	}
@@ -69,7 +68,7 @@ func (w *work) newPlace(place string) allocation {
 
 // replacement finds the instance to replace, and the instance that this run has already created
 // for it.
-func (w *work) replacement(place string, ofWriter, fresh bool) (a allocation, out outcome.Outcome) {
+func (w *work) replacement(place string, ofWriter bool) (a allocation, out outcome.Outcome) {
 	writer := w.f.writer()
 	if ofWriter {
 		if writer == nil {
@@ -105,8 +104,6 @@ func (w *work) replacement(place string, ofWriter, fresh bool) (a allocation, ou
 		a.Skip = true // there is no instance to replace; the scale-out transition adds the missing reader later
 	case old != nil && !ofWriter && writer != nil && writer.Name == old.Name:
 		a.Skip = true // a failover promoted it meanwhile: ReplaceWriter replaces it
-	case old != nil && len(w.f.holders(a.ID)) == 0 && !fresh && w.fits(old):
-		a.Skip = true
 	case old != nil && w.in.Node != "" && old.Node == w.in.Node:
 		a.Skip = true
 	}
@@ -151,9 +148,4 @@ func (w *work) promotedMeanwhile(ctx context.Context, a allocation) (bool, outco
 		return true, w.remove(ctx, a.Name)
 	}
 	return true, outcome.Done()
-}
-
-// fits reports whether an instance has the class and version of the run.
-func (w *work) fits(i *port.Instance) bool {
-	return (w.in.Class.Name == "" || i.Class.Name == w.in.Class.Name) && (w.in.Version == "" || i.Version == w.in.Version)
 }

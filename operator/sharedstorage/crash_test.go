@@ -45,6 +45,19 @@ func requested(kind, args string) func(l *harness) {
 
 func isDone(kind string) func(l *harness) { return func(l *harness) { l.requestDone("blue", kind) } }
 
+// copiesNothing checks that no more data were installed than at the creation of blue.
+func copiesNothing(l *harness) {
+	installed := map[string]bool{}
+	for _, c := range l.sim.Calls() {
+		if c.Method == "Install" && c.Err == "" {
+			installed[c.Ref.Instance+c.Key] = true
+		}
+	}
+	if len(installed) != 3 {
+		l.t.Errorf("data were installed %d times, want 3: %v\n%s", len(installed), installed, l.story())
+	}
+}
+
 // crashScenarios returns one scenario for each flow.
 func crashScenarios() map[string]crashScenario {
 	prepared := func(l *harness) { up(l, "blue") }
@@ -59,8 +72,8 @@ func crashScenarios() map[string]crashScenario {
 		"CloneSharedStorageCluster": {prepare: func(l *harness) { up(l, "source") }, most: 6, act: func(l *harness) {
 			l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.CloneFrom = "source" })
 		}},
-		"ModifyClass":         {prepare: prepared, act: editSpec(func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" }), most: 6},
-		"UpgradeMinorVersion": {prepare: prepared, act: editSpec(func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "15.5" }), most: 6},
+		"ModifyClass":         {prepare: prepared, act: editSpec(func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" }), most: 3, end: copiesNothing},
+		"UpgradeMinorVersion": {prepare: prepared, act: editSpec(func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "15.5" }), most: 3, end: copiesNothing},
 		"AddReaders":          {prepare: prepared, act: editSpec(readers(4)), most: 5},
 		"RemoveReader":        {prepare: prepared, act: editSpec(readers(1)), most: 3},
 		"ExtendStorage": {prepare: prepared, most: 3, act: editSpec(func(s *v1alpha1.SharedStorageClusterSpec) { size := resource.MustParse("20Gi"); s.Storage.Size = &size }),

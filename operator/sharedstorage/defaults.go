@@ -128,7 +128,10 @@ type Input struct {
 	Node    string               `json:"node,omitempty"`    // target node
 	Source  string               `json:"source,omitempty"`  // cluster to copy from
 	Started map[string]time.Time `json:"started,omitempty"` // by instance name: the last start of each engine
-	Size    int64                `json:"size,omitempty"`
-	Forced  bool                 `json:"forced,omitempty"`
-	Next    int64                `json:"next,omitempty"` // new value of status.nextID
+	// Former has the instances that the run recreates, by name, as they ran before: what an undo gives back.
+	Former map[string]port.Instance `json:"former,omitempty"`
+	Alone  bool                     `json:"alone,omitempty"` // there is no reader: the writer is recreated in place
+	Size   int64                    `json:"size,omitempty"`
+	Forced bool                     `json:"forced,omitempty"`
+	Next   int64                    `json:"next,omitempty"` // new value of status.nextID
 }

@@ -127,10 +127,10 @@ func TestFailoverIsOffWithAnEnd(t *testing.T) {
 	inHarness(t, setup{sim: times(), options: func(o *sharedstorage.Options) { o.HAOffFor = off }}, func(l *harness) {
 		up(l, "blue")
 		l.edit("blue", large)
-		l.atStep("HA/Readers[2]/Replace/CreateTemporary")
+		l.atStep("HA/Readers[2]/Recreate/AwaitCaughtUp")
 		lagging := func() {
 			for _, i := range l.sim.Instances(ref("blue")) {
-				if i.Type == port.Temporary {
+				if i.ID == "2" {
 					l.sim.Lag(ref("blue"), i.Name, 64<<20)
 				}
 			}

@@ -30,6 +30,8 @@ var (
 		"Name a reader, or switch the writer first.")
 	RequestIllegible = declare("REQUEST_ILLEGIBLE", fault.Invalid, "the request cannot be read",
 		"Write it as the guide says: restart=cluster|ID, switch-writer=ID, migrate=ID|NODE, remove-reader=ID, rebuild=cluster|ID.")
+	RecreateFailed = declare("RECREATE_FAILED", fault.Blocked, "an instance does not come up as the spec wants it now",
+		"The message says why. The instance was made to run as before, on its data. Make room for it or mend the class, image or placement, and resume; or take the edit back and cancel with undo.")
 	TopologyLocked = declare("TOPOLOGY_LOCKED", fault.Blocked, "somebody else holds the lock on the topology",
 		"Wait until its end, or remove the annotation pawl.dev/topology-lock when its owner is gone; then resume.")
 )

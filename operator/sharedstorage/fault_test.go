@@ -80,7 +80,7 @@ func faultScenarios() map[fault.Code]faultScenario {
 			act: func(l *harness) {
 				_, i := l.writer("blue")
 				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" })
-				l.atStep("HA/Readers[2]/Replace/CreateTemporary")
+				l.atStep("HA/Readers[2]/Recreate/AwaitCaughtUp")
 				l.sim.KillEngine(ref("blue"), i.Name)
 			}, visits: true}, // closing the bracket switches failover on, and that elects a writer
 		port.ReplicaLag.Code: {
@@ -130,7 +130,7 @@ func faultScenarios() map[fault.Code]faultScenario {
 		port.VersionUnsupported.Code: {
 			simulation: func(o *sim.Options) { // only the attempt shows it
 				o.Around = func(call sim.Call, _ sim.When) error {
-					if call.Port == "Instances" && call.Method == "Ensure" && strings.HasSuffix(call.Detail, " 15.9") {
+					if call.Port == "Instances" && call.Method == "Recreate" && strings.HasSuffix(call.Detail, " 15.9") {
 						return port.VersionUnsupported.Errorf("there is no image")
 					}
 					return nil
@@ -160,7 +160,7 @@ func faultScenarios() map[fault.Code]faultScenario {
 			simulation: func(o *sim.Options) { o.Latency = 50 * time.Millisecond },
 			act: func(l *harness) {
 				l.edit("blue", large)
-				l.atStep("HA/Readers[3]/Replace/AllocateId")
+				l.atStep("HA/Readers[3]/Recreate/RecreateInstance")
 				for _, i := range l.sim.Instances(ref("blue")) {
 					if i.ID == "2" && i.State == port.Up {
 						l.sim.SplitBrain(ref("blue"), i.Name)
@@ -178,34 +178,53 @@ func faultScenarios() map[fault.Code]faultScenario {
 		sharedstorage.RoMetaInvalid.Code: {
 			simulation: func(o *sim.Options) { o.Latency = 50 * time.Millisecond },
 			act: func(l *harness) {
-				l.edit("blue", large)
-				l.atStep("HA/Readers[2]/Replace/RemoveInstance")
+				l.request("blue", "migrate", "2|"+l.otherNode("2"))
+				l.atStep("HA/DisableHA")
+				_, writer := l.writer("blue")
 				for _, i := range l.sim.Instances(ref("blue")) {
-					if i.ID == "2" && i.Class.Name == "large" {
-						l.sim.Misplace(ref("blue"), i.Name, "3")
+					if i.Name != writer.Name && i.ID == "3" {
+						l.sim.Misplace(ref("blue"), i.Name, "2")
 					}
 				}
 			}, visits: true},
 		sharedstorage.TempInsIDNotFound.Code: {
 			act: func(l *harness) {
-				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" })
-				l.atStep("HA/Readers[2]/Replace/AwaitCaughtUp")
-				for _, i := range l.sim.Instances(ref("blue")) {
-					if i.Type == port.Temporary {
-						l.sim.DropInstance(ref("blue"), i.Name)
-					}
-				}
+				l.request("blue", "migrate", "2|"+l.otherNode("2"))
+				l.atStep("HA/Replace/AwaitCaughtUp")
+				l.dropTemporaries()
 			}, visits: true},
 		sharedstorage.TempRoForRwMetaLost.Code: {
 			act: func(l *harness) {
-				l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" })
+				l.request("blue", "migrate", "1|"+l.otherNode("1"))
 				l.atStep("HA/ReplaceWriter/AwaitCaughtUp")
-				for _, i := range l.sim.Instances(ref("blue")) {
-					if i.Type == port.Temporary {
-						l.sim.DropInstance(ref("blue"), i.Name)
-					}
-				}
+				l.dropTemporaries()
 			}, visits: true},
+		sharedstorage.RecreateFailed.Code: {
+			act: func(l *harness) {
+				l.sim.RefuseClass("large", true)
+				l.edit("blue", large)
+			}, cure: func(l *harness) {
+				l.sim.RefuseClass("large", false)
+				l.resume(l.observe("blue"))
+			}},
+	}
+}
+
+// otherNode returns a node on which the instance of a place is not.
+func (l *harness) otherNode(place string) string {
+	for _, i := range l.sim.Instances(ref("blue")) {
+		if i.ID == place && i.Node == "node-1" {
+			return "node-2"
+		}
+	}
+	return "node-1"
+}
+
+func (l *harness) dropTemporaries() {
+	for _, i := range l.sim.Instances(ref("blue")) {
+		if i.Type == port.Temporary {
+			l.sim.DropInstance(ref("blue"), i.Name)
+		}
 	}
 }
 
@@ -393,7 +412,7 @@ func TestEveryCodeHasATest(t *testing.T) {
 	}
 	for _, code := range strings.Fields(`POD_LOST POD_UNSCHEDULED DB_START_FAIL NO_AVAILABLE_NODE TARGET_NODE_UNAVAILABLE TEMP_INS_ID_NOT_FOUND TEMP_RO_FOR_RW_META_LOST
 		DATA_LOST GRANT_LOST RO_META_INVALID WRITER_UNHEALTHY REPLICA_LAG SWITCH_REFUSED FAILOVER_UNSAFE TWO_WRITERS MANAGER_UNREACHABLE STORAGE_FAILED STORAGE_FULL STORAGE_SHRINK CLASS_UNKNOWN
-		VERSION_UNSUPPORTED PARAMETER_INVALID CLONE_SOURCE_MISSING CLUSTER_TYPE_UNSUPPORTED`) {
+		RECREATE_FAILED VERSION_UNSUPPORTED PARAMETER_INVALID CLONE_SOURCE_MISSING CLUSTER_TYPE_UNSUPPORTED`) {
 		if kind, ok := fault.Lookup(code); !ok || kind.Remedy == "" || !has[fault.Code(code)] {
 			t.Errorf("%s: declared with a remedy %t, tested %t", code, ok && kind.Remedy != "", has[fault.Code(code)])
 		}

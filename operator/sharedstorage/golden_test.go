@@ -61,6 +61,7 @@ func drawn(p machine.Plan) string {
 	var input map[string]any
 	_ = json.Unmarshal(p.Params, &input)
 	delete(input, "started")
+	delete(input, "former")
 	if raw, _ := json.Marshal(input); len(input) > 0 {
 		fmt.Fprintf(&b, "input %s\n", raw)
 	}

@@ -97,7 +97,10 @@ func rebuildFaulty(ctx context.Context, w *work) outcome.Outcome {
 		name, _ = f.Details["instance"].(string)
 	}
 	i := w.f.named(name)
+	_, recreated := w.in.Former[name]
 	switch {
+	case recreated:
+		return outcome.Fail(port.StartFailed.Errorf("%s was recreated on its data, which are kept", name))
 	case name == "" || name == w.f.Volume.Writer || i != nil && i.Type == port.Writer:
 		return outcome.Fail(port.StartFailed.Errorf("%s is not a reader that could be rebuilt", cmp.Or(name, "it")))
 	case i != nil:

@@ -47,12 +47,13 @@ func (w *work) want(name, id string, kind port.Type, like *port.Instance) port.I
 		i.Class, _ = w.f.class(w.c.className())
 	}
 	i.Version = cmp.Or(i.Version, s.Engine.Version)
-	i.Image = s.Images[i.Version]
+	i.Image, i.Template = s.Images[i.Version], w.c.template(i.Class, i.Version)
 	i.Port = w.freePort(name, id)
 	return i
 }
 
-// freePort returns a free port of spec.ports; 0 lets the adapter choose. Two readers that are
+// freePort returns the port of an instance: its present one if spec.ports has it, or a free one of
+// those; 0 lets the adapter choose. Two readers that are
 // created at the same time do not see each other yet, so each leaves the lower ports to the places
 // before its own.
 func (w *work) freePort(name, place string) int32 {
@@ -60,12 +61,17 @@ func (w *work) freePort(name, place string) int32 {
 	if r == nil {
 		return 0
 	}
-	used := map[int32]bool{}
+	step := max(r.Step, 1)
+	used, own := map[int32]bool{}, int32(0)
 	for _, i := range w.f.Instances {
 		if i.Name == name {
-			return i.Port
+			own = i.Port
+			continue
 		}
 		used[i.Port] = true
+	}
+	if own >= r.Start && (own-r.Start)%step == 0 && !used[own] {
+		return own
 	}
 	before := 0
 	for _, other := range w.in.Readers[:max(slices.Index(w.in.Readers, place), 0)] {
@@ -73,7 +79,6 @@ func (w *work) freePort(name, place string) int32 {
 			before++
 		}
 	}
-	step := max(r.Step, 1)
 	for at := r.Start; at <= 65535; at += step {
 		if used[at] {
 			continue

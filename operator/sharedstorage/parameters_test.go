@@ -41,10 +41,10 @@ func TestParametersEditedDuringARun(t *testing.T) {
 			l.awaitRunning("red", time.Hour)
 			l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.CloneFrom = "red" })
 		}, true},
-		{"class, at a reader", "HA/Readers[3]/Replace/CreateTemporary", func(l *harness) { l.edit("blue", large) }, false},
-		{"class, at the writer", "HA/ReplaceWriter/Switch/FenceOldWriter", func(l *harness) { l.edit("blue", large) }, false},
+		{"class, at a reader", "HA/Readers[3]/Recreate/RecreateInstance", func(l *harness) { l.edit("blue", large) }, false},
+		{"class, at the writer", "HA/RecreateWriter/Switch/FenceOldWriter", func(l *harness) { l.edit("blue", large) }, false},
 		{"class, behind the engines", "EnsureManagerApart", func(l *harness) { l.edit("blue", large) }, false},
-		{"upgrade", "HA/ReplaceWriter/CreateTemporary", func(l *harness) {
+		{"upgrade", "HA/RecreateWriter/ChooseCandidate", func(l *harness) {
 			l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "15.5" })
 		}, false},
 		{"more readers", "Readers[4]/AwaitCaughtUp", func(l *harness) { l.edit("blue", readers(3)) }, false},
@@ -157,7 +157,7 @@ func TestAParameterThatIsRefusedDuringARun(t *testing.T) {
 	inHarness(t, setup{sim: times()}, func(l *harness) {
 		up(l, "blue")
 		l.edit("blue", large)
-		l.atStep("HA/ReplaceWriter/Switch/FollowNewWriter")
+		l.atStep("HA/RecreateWriter/Switch/FollowNewWriter")
 		l.edit("blue", parameters("bad_one", "1"))
 		l.interrupted(port.ParameterInvalid.Code, time.Hour)
 		time.Sleep(20 * time.Minute)

@@ -76,7 +76,7 @@ func chooseSurvivor(ctx context.Context, w *work) outcome.Outcome {
 	switch {
 	case missing != "" && !(w.in.Forced && best != nil && w.waited() >= unhealthyAfter):
 		return w.await(pollSlow, port.FailoverUnsafe, "InstanceNotAsked", "instance %s cannot be asked how much it has", missing)
-	case best == nil && !w.f.Volume.Shared && w.f.Volume.Writer != "":
+	case best == nil && w.f.Volume.Mode != port.Shared && w.f.Volume.Writer != "":
 		return outcome.Fail(port.DataLost.Errorf("no instance with data is left, and the volume holds none"))
 	case best == nil:
 		return outcome.Fail(w.t.Set(survivor{}))

@@ -66,6 +66,7 @@ func steps() map[string]step {
 		"AdoptId": withHAOff(adoptID), "FinishReplace": finishReplace,
 		"CreateClusterManager": createManager, "AddToClusterManager": withHAOff(addToManager), "UpgradeClusterManager": createManager,
 		"EnsureManagerApart": createManager, "StopClusterManager": stopManager, "DisableHA": disableHA, "EnableHA": enableHA,
+		"RecreateInstance": recreateInstance, "RestoreInstance": restoreInstance, "ChooseCandidate": chooseCandidate,
 		"CheckCandidate": checkCandidate, "FenceOldWriter": fenceOldWriter, "UnfenceOldWriter": unfenceOldWriter,
 		"AwaitCandidateComplete": awaitCandidateComplete, "PromoteCandidate": promoteCandidate, "FollowNewWriter": followNewWriter, "RejoinOldWriter": rejoinOldWriter,
 		"CheckImages": checkImages, "CheckTargetNode": checkTargetNode,

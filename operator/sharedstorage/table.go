@@ -91,6 +91,7 @@ func (o *Operator) fromRunning(rebuild transition) []transition {
 		// 4 to 9: changes of the spec
 		{Event: "class", To: ChangingSpecification, Why: "another class is wanted", When: whenStable(classDiffers, ofClass, ofQuota), Params: o.resize, Purpose: desiredClass},
 		{Event: "version", To: Upgrading, Why: "another version is wanted", When: whenStable(versionDiffers, ofVersion, ofQuota), Params: o.upgrade, Purpose: desiredVersion},
+		{Event: "template", To: ChangingSpecification, Why: "an image, the class, the placement or the ports were edited", When: whenStable(templateDiffers, ofClass, ofVersion), Params: o.reshape, Purpose: desiredTemplate},
 		{Event: "parameters", To: ModifyingParameters, Why: "other parameters are wanted", When: parametersDiffer, Params: o.flush, Purpose: desiredParameters},
 		{Event: "storage", To: ExtendingStorage, Why: "a larger volume is wanted", When: storageSmall, Params: o.extend, Purpose: desiredVolume},
 		{Event: "scale-out", To: Locking, Why: "more readers are wanted", When: whenStable(func(c *Cluster) bool { return len(c.Facts.readers()) < c.desiredReaders() }, ofReaders, ofQuota), Params: o.scaleOut, Purpose: desiredReaderSpec},
@@ -257,16 +258,15 @@ func (o *Operator) creation(c *Cluster) (any, error) {
 	return in, nil
 }
 
-// resize lists the readers that have another class; the flow changes the writer last.
+// resize lists the readers that have another class; the flow recreates the writer last.
 func (o *Operator) resize(c *Cluster) (any, error) {
 	class, _ := c.Facts.class(c.className())
-	in := Input{Class: class, Readers: c.Facts.places(func(i *port.Instance) bool { return i.Class.Name != class.Name })}
-	return in, nil
+	return c.rolling(Input{Class: class}, func(i *port.Instance) bool { return i.Class.Name != class.Name || c.stale(i) }), nil
 }
 
 func (o *Operator) upgrade(c *Cluster) (any, error) {
 	want := c.Spec.Engine.Version
-	return Input{Version: want, Readers: c.Facts.places(func(i *port.Instance) bool { return i.Version != want })}, nil
+	return c.rolling(Input{Version: want}, func(i *port.Instance) bool { return i.Version != want || c.stale(i) }), nil
 }
 
 func (f *Facts) places(of func(i *port.Instance) bool) []string {

@@ -38,6 +38,11 @@ func desiredVersion(c *Cluster) (any, error) {
 	return map[string]any{"version": want, "image": c.Spec.Images[want], "scheduling": c.Spec.Scheduling}, nil
 }
 
+func desiredTemplate(c *Cluster) (any, error) {
+	class, _ := c.Facts.class(c.className())
+	return map[string]any{"class": c.className(), "template": c.template(class, c.Spec.Engine.Version)}, nil
+}
+
 func desiredParameters(c *Cluster) (any, error) {
 	return map[string]any{"parameters": c.Spec.Parameters}, nil
 }

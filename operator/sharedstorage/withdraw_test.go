@@ -22,7 +22,7 @@ func missing() (setup, *atomic.Bool) {
 	var on atomic.Bool
 	o := times()
 	o.Around = func(call sim.Call, _ sim.When) error {
-		if on.Load() && call.Port == "Instances" && call.Method == "Ensure" {
+		if on.Load() && call.Port == "Instances" && (call.Method == "Ensure" || call.Method == "Recreate") {
 			return port.VersionUnsupported.Errorf("ErrImagePull")
 		}
 		return nil

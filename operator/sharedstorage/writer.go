@@ -8,9 +8,13 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// candidate returns the name of the instance that becomes the writer: the temporary reader of a
-// replacement, or the instance in the requested place.
+// candidate returns the name of the instance that becomes the writer: the recreated reader that was
+// chosen, the temporary reader of a replacement, or the instance in the requested place.
 func (w *work) candidate() (name string, skip bool, err error) {
+	var chosen choice
+	if err := w.t.Output("ChooseCandidate", &chosen); err == nil {
+		return chosen.Name, chosen.Skip, nil
+	}
 	if a, err := w.allocated(); err == nil {
 		if !a.Skip && w.f.named(a.Name) == nil {
 			return "", false, w.temporaryLost(a, a.Name)

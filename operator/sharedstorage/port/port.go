@@ -1,7 +1,7 @@
 // Package port has the interfaces through which the shared-storage operator reaches volumes,
 // instances and engines.
 //
-//	Storage    the one volume, and who may write it      volume, claim, grant (writer, epoch)
+//	Storage    where the data are, and who may write     volume, claims, grant (writer, epoch)
 //	Instances  where engines run                         pods or processes
 //	Engine     the database engine inside one instance   PostgreSQL
 //	Manager    what watches the engines and fails over   pawl cluster-manager
@@ -10,6 +10,10 @@
 // under way, the returned state says so, and the caller polls. A key makes repeated calls for one
 // purpose have one effect. After an error that is not a fault of this package the caller does not
 // know whether the change happened. The conformance suite is in porttest.
+//
+// An adapter keeps data in one of two modes, and Volume.Mode says which. With Copies each instance has
+// a copy on a claim or folder of its own, and readers stream from the writer; so does PostgreSQL.
+// With Shared all instances open one volume. The operator is the same for both.
 //
 // An instance has two names. Name is its own and is never used again: the name of the pod or the
 // folder. ID is the place it holds in the cluster, such as "1" or "t-6f2c…": a temporary reader
@@ -80,7 +84,17 @@ type Storage interface {
 	Release(ctx context.Context, c Ref, keep bool) error
 }
 
-// Volume is the shared volume, desired or observed.
+// Mode is how the instances of a cluster keep their data.
+type Mode string
+
+// The modes.
+const (
+	Copies Mode = "copies" // each instance has a copy of its own and streams from the writer
+	Shared Mode = "shared" // all instances open one volume, so a new one finds the data there
+)
+
+// Volume is where the data of a cluster are, desired or observed: with Copies its size is that of each
+// copy.
 type Volume struct {
 	ID     string      `json:"id,omitempty"`    // chosen by the adapter
 	Claim  string      `json:"claim,omitempty"` // desired: an existing claim to adopt
@@ -89,8 +103,8 @@ type Volume struct {
 	State  VolumeState `json:"state,omitempty"` // observed
 	Writer string      `json:"writer,omitempty"`
 	Epoch  int64       `json:"epoch,omitempty"`
-	From   string      `json:"from,omitempty"`   // input of Restore: the cluster from which the data are being copied
-	Shared bool        `json:"shared,omitempty"` // observed: the volume has the data, so a new instance finds them there
+	From   string      `json:"from,omitempty"` // input of Restore: the cluster from which the data are being copied
+	Mode   Mode        `json:"mode,omitempty"` // observed; empty: Copies
 
 	Adopted []string `json:"adopted,omitempty"` // observed by Ensure: what this call has adopted of an earlier cluster
 
@@ -115,6 +129,12 @@ type Instances interface {
 	// Ensure creates the instance want.Name, or sets ID and Type of the existing one; it changes
 	// nothing else of an instance. Its faults are TARGET_NODE_UNAVAILABLE and NO_AVAILABLE_NODE.
 	Ensure(ctx context.Context, c Ref, want Instance) (Instance, error)
+	// Recreate makes an existing instance run as want says (class, version, image, placement, port,
+	// Template) on the data that it has: its pod or process ends and another one starts. Name, ID and
+	// Type stay. One that runs so already is left alone. While the former one still runs, the returned
+	// state is that one's. Its faults are POD_LOST (there is no such instance), NO_AVAILABLE_NODE and
+	// VERSION_UNSUPPORTED; with them nothing has changed.
+	Recreate(ctx context.Context, c Ref, want Instance) (Instance, error)
 	// Remove deletes the instance with its own data. A missing instance is not an error; List
 	// shows one that is still being deleted as Leaving.
 	Remove(ctx context.Context, c Ref, name string) error
@@ -140,6 +160,9 @@ type Instance struct {
 	Class   Class  `json:"class,omitzero"`
 	Version string `json:"version,omitempty"`
 	Image   string `json:"image,omitempty"`
+	// Template is a hash of what a spec asks of how the instance runs. It stays with what runs: with
+	// another one, the instance must be recreated. Empty: unknown.
+	Template string `json:"template,omitempty"`
 
 	Node         string            `json:"node,omitempty"`         // desired: this node and no other; observed: its node
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"` // desired
@@ -151,6 +174,11 @@ type Instance struct {
 	State   InstanceState `json:"state,omitempty"`
 	Since   time.Time     `json:"since,omitzero"` // begin of the state
 	Message string        `json:"message,omitempty"`
+}
+
+// RunsAs reports whether an instance runs with the class, version and template of want.
+func (i Instance) RunsAs(want Instance) bool {
+	return i.Class.Name == want.Class.Name && i.Template == want.Template && (want.Version == "" || i.Version == want.Version)
 }
 
 // Type is the intended use of an instance.

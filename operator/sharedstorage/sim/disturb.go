@@ -46,6 +46,13 @@ func (w *Simulation) KillInstance(ref port.Ref, name string) {
 	w.changeInstance(ref, name, func(_ *cluster, i *instance) { i.killed, i.engine.clean = true, false })
 }
 
+// RefuseClass says whether no node takes an instance of a class.
+func (w *Simulation) RefuseClass(class string, refused bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refused[class] = refused
+}
+
 // DropInstance deletes an instance with its data.
 func (w *Simulation) DropInstance(ref port.Ref, name string) {
 	w.touch(ref, func(c *cluster) { delete(c.instances, name) })

@@ -21,7 +21,7 @@ func (w *Simulation) choose(c *cluster, want port.Instance) string {
 	}
 	var rooms []room
 	for _, n := range w.nodes {
-		if !n.Ready || !n.Schedulable || !n.lostAt.IsZero() || !selects(want.NodeSelector, n.Labels) {
+		if !n.Ready || !n.Schedulable || !n.lostAt.IsZero() || w.refused[want.Class.Name] || !selects(want.NodeSelector, n.Labels) {
 			continue
 		}
 		r := room{name: n.Name}
@@ -99,6 +99,44 @@ func (s instances) Ensure(ctx context.Context, ref port.Ref, want port.Instance)
 				i.Address = fmt.Sprintf("10.0.%d.1", i.created%256) // like a pod that was created again
 				w.state(i, port.Pending, "", now)
 			}
+		}
+		w.advance(c)
+		return i.Instance, nil
+	})
+}
+
+// Recreate implements port.Instances. An instance stays on its node if that fits.
+func (s instances) Recreate(ctx context.Context, ref port.Ref, want port.Instance) (port.Instance, error) {
+	w := s.w
+	call := Call{Port: "Instances", Method: "Recreate", Ref: ref.Of(want.Name), Detail: fmt.Sprintf("%s %s", want.Class.Name, want.Version)}
+	return do(ctx, w, call, func(c *cluster) (port.Instance, error) {
+		i := c.instances[want.Name]
+		switch {
+		case i == nil:
+			return port.Instance{}, port.PodLost.Errorf("there is no instance %s", want.Name)
+		case i.State == port.Leaving, w.cut(i), i.RunsAs(want) && !i.killed:
+			return i.Instance, nil
+		case len(w.o.Versions) > 0 && want.Version != "" && !slices.Contains(w.o.Versions, want.Version):
+			return port.Instance{}, port.VersionUnsupported.Errorf("there is no version %q: %v", want.Version, w.o.Versions)
+		}
+		now, e := w.o.Now(), &i.engine
+		if w.accepts(c, i) && len(c.waits) > 0 && slices.ContainsFunc(c.sorted(), func(f *instance) bool { return f != i && w.streams(c, f) }) {
+			w.violation(c, "%s was recreated while it wrote and a reader could take over", i.Name)
+		}
+		i.Class, i.Version, i.Image, i.Template = want.Class, cmp.Or(want.Version, i.Version), want.Image, want.Template
+		i.NodeSelector, i.Spread, i.SpreadAnyway = want.NodeSelector, want.Spread, want.SpreadAnyway
+		if want.Port != 0 {
+			i.Port = want.Port
+		}
+		if n := w.nodes[i.Node]; n == nil || !selects(want.NodeSelector, n.Labels) || w.refused[want.Class.Name] {
+			i.Node = w.choose(c, i.Instance)
+		}
+		e.clean = e.running || e.clean // its agent stops it fast
+		e.running, e.role, i.killed, i.upAt = false, port.NoRole, false, now.Add(w.o.Times.Create)
+		i.created++
+		i.Address = fmt.Sprintf("10.0.%d.1", i.created%256)
+		if w.state(i, port.Pending, "", now); i.Node == "" {
+			w.state(i, port.Unscheduled, "no node has room", now)
 		}
 		w.advance(c)
 		return i.Instance, nil

@@ -18,8 +18,7 @@ type Options struct {
 	Nodes    []port.Node // empty: node-1, node-2, node-3
 	PerNode  int         // limit of instances on a node; 0: none
 	Versions []string    // versions of the engine; empty: any
-	// Shared says that the volume has the data, so that new instances find them. Otherwise each
-	// instance has its own data.
+	// Shared makes the mode of the volume port.Shared instead of port.Copies.
 	Shared bool
 	// RestartFor lists the parameters that need a restart. Default: max_connections,
 	// shared_buffers.
@@ -87,4 +86,11 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-timer.C:
 		return nil
 	}
+}
+
+func (w *Simulation) mode() port.Mode {
+	if w.o.Shared {
+		return port.Shared
+	}
+	return port.Copies
 }

@@ -22,7 +22,8 @@ type Simulation struct {
 	seq      int64
 	calls    []Call
 	wrong    []string
-	quota    int // number of instances for which there is room; 0: no limit
+	quota    int             // number of instances for which there is room; 0: no limit
+	refused  map[string]bool // classes that no node takes
 }
 
 type node struct {
@@ -117,7 +118,7 @@ type manager struct {
 // New returns a simulation.
 func New(o Options) *Simulation {
 	o.fill()
-	w := &Simulation{o: o, nodes: map[string]*node{}, clusters: map[string]*cluster{}, hung: map[string]bool{}}
+	w := &Simulation{o: o, nodes: map[string]*node{}, clusters: map[string]*cluster{}, hung: map[string]bool{}, refused: map[string]bool{}}
 	for _, n := range o.Nodes {
 		w.nodes[n.Name] = &node{Node: n}
 	}

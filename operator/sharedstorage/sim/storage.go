@@ -42,7 +42,7 @@ func (s storage) Ensure(ctx context.Context, ref port.Ref, want port.Volume, key
 			if id == "" {
 				id = "vol-" + ref.Namespace + "-" + ref.Name
 			}
-			v.Volume = port.Volume{ID: id, Claim: want.Claim, Size: want.Size, State: port.VolumePending, Shared: w.o.Shared}
+			v.Volume = port.Volume{ID: id, Claim: want.Claim, Size: want.Size, State: port.VolumePending, Mode: w.mode()}
 			v.file, v.at = want.Size, now.Add(w.o.Times.Volume)
 		case want.Size > v.Size:
 			v.Size, v.at = want.Size, now.Add(w.o.Times.Grow)
@@ -76,7 +76,7 @@ func (s storage) Clone(ctx context.Context, from, to port.Ref, key string) (port
 		if source == nil || source.volume.State != port.VolumeReady || !source.volume.data {
 			return port.Volume{}, port.CloneSourceMissing.Errorf("%s has no volume with data", from)
 		}
-		c.volume = volume{Volume: port.Volume{ID: "vol-" + to.Namespace + "-" + to.Name, Size: source.volume.Size, State: port.VolumeCloning, Shared: w.o.Shared},
+		c.volume = volume{Volume: port.Volume{ID: "vol-" + to.Namespace + "-" + to.Name, Size: source.volume.Size, State: port.VolumeCloning, Mode: w.mode()},
 			file: source.volume.Size, at: w.o.Now().Add(w.o.Times.Clone), cloned: true}
 		c.acked = source.acked
 		w.advance(c)
