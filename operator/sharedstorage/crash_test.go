@@ -20,7 +20,8 @@ type crashScenario struct {
 	prepare func(l *harness)
 	act     func(l *harness)
 	end     func(l *harness)
-	most    int // limit for the instances that the flow creates
+	most    int  // limit for the instances that the flow creates
+	inPlace bool // the flow copies no data
 }
 
 func editSpec(edit func(s *v1alpha1.SharedStorageClusterSpec)) func(l *harness) {
@@ -72,8 +73,8 @@ func crashScenarios() map[string]crashScenario {
 		"CloneSharedStorageCluster": {prepare: func(l *harness) { up(l, "source") }, most: 6, act: func(l *harness) {
 			l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.CloneFrom = "source" })
 		}},
-		"ModifyClass":         {prepare: prepared, act: editSpec(func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" }), most: 3, end: copiesNothing},
-		"UpgradeMinorVersion": {prepare: prepared, act: editSpec(func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "15.5" }), most: 3, end: copiesNothing},
+		"ModifyClass":         {prepare: prepared, act: editSpec(func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = "large" }), most: 3, inPlace: true},
+		"UpgradeMinorVersion": {prepare: prepared, act: editSpec(func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = "15.5" }), most: 3, inPlace: true},
 		"AddReaders":          {prepare: prepared, act: editSpec(readers(4)), most: 5},
 		"RemoveReader":        {prepare: prepared, act: editSpec(readers(1)), most: 3},
 		"ExtendStorage": {prepare: prepared, most: 3, act: editSpec(func(s *v1alpha1.SharedStorageClusterSpec) { size := resource.MustParse("20Gi"); s.Storage.Size = &size }),
@@ -166,6 +167,9 @@ func (s crashScenario) ended(l *harness) {
 	}
 	if s.end != nil {
 		s.end(l)
+	}
+	if s.inPlace {
+		copiesNothing(l)
 	}
 	if n := l.createdInstances(); s.most > 0 && n > s.most {
 		l.t.Errorf("%d instances were made, at most %d are needed\n%s", n, s.most, l.story())

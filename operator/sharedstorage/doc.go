@@ -1,5 +1,6 @@
-// Package sharedstorage is the operator of database clusters with one writer and many readers over
-// shared storage.
+// Package sharedstorage is the operator of database clusters with one writer and many readers, which
+// share the data in one of two modes: copies, in which each instance has its own and streams from the
+// writer (PostgreSQL does), or shared, in which all open one volume.
 //
 //	o, err := sharedstorage.New(sharedstorage.Options{Store: clusters, Ports: ports})
 //	engine, err := o.Engine(store, workflow.Options{})   // its flows, steps, healers and hook

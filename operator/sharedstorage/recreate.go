@@ -175,7 +175,7 @@ func (w *work) awaitBack(ctx context.Context, i *port.Instance) outcome.Outcome 
 	switch {
 	case i.State == port.Down:
 		if err := w.call(ctx, func(ctx context.Context) error { _, err := w.ports().Instances.Ensure(ctx, w.ref, *i); return err }); err != nil {
-			return outcome.Fail(withInstance(err, i.Name))
+			return w.await(pollSoon, port.PodLost, "Recreating", "instance %s is not started: %s", i.ID, err) // such as a quota
 		}
 	case i.State != port.Up || !asked:
 	case st.Ready, !st.Installed: // without data it gets them in the next step

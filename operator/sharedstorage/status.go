@@ -1,6 +1,7 @@
 package sharedstorage
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -51,7 +52,7 @@ func (o *Operator) compute(c *Cluster, v view) {
 		s.ParametersHash = hash
 	}
 	if f.known(factVolume) && f.Volume.State != "" {
-		s.Storage = v1alpha1.StorageStatus{Volume: f.Volume.ID, Claim: f.Volume.Claim, Writer: f.Volume.Writer, Epoch: f.Volume.Epoch}
+		s.Storage = v1alpha1.StorageStatus{Mode: string(cmp.Or(f.Volume.Mode, port.Copies)), Volume: f.Volume.ID, Claim: f.Volume.Claim, Writer: f.Volume.Writer, Epoch: f.Volume.Epoch}
 		if f.Volume.Size > 0 {
 			s.Storage.Size = resource.NewQuantity(f.Volume.Size, resource.BinarySI)
 		}

@@ -8,7 +8,9 @@ import (
 )
 
 // SharedStorageCluster is a database cluster of one writer and any number of
-// readers over one shared volume.
+// readers. status.storage.mode says how they keep the data: with copies, as
+// PostgreSQL does, each instance has a claim of its own and streams from the
+// writer; with shared, all instances open one volume.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -106,16 +108,16 @@ type ClassRef struct {
 	Name string `json:"name,omitempty"`
 }
 
-// StorageSpec is the shared volume.
+// StorageSpec is where the data are. In mode copies each instance has a claim of its own.
 type StorageSpec struct {
-	// Size of the volume, from 1Mi to 1Pi; it may only grow.
+	// Size of each claim (mode copies) or of the volume (mode shared), from 1Mi to 1Pi; it may only grow.
 	// +kubebuilder:default="10Gi"
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0 && quantity(string(self)).compareTo(quantity('1Pi')) <= 0",message="storage.size is from 1Mi to 1Pi"
 	Size *resource.Quantity `json:"size,omitempty"`
-	// Claim is an existing claim to use; empty: a new one.
+	// Claim is an existing claim for the first writer; empty: a new one.
 	// +kubebuilder:validation:MaxLength=253
 	Claim string `json:"claim,omitempty"`
-	// Volume is an existing volume to use; empty: a new one.
+	// Volume is an existing volume for the first writer; empty: a new one.
 	// +kubebuilder:validation:MaxLength=253
 	Volume string `json:"volume,omitempty"`
 	// AdoptClaims lets the cluster take over the claims that an earlier cluster of its name has left
@@ -204,8 +206,11 @@ type SharedStorageClusterStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// StorageStatus is the observed state of the volume.
+// StorageStatus is the observed state of the storage.
 type StorageStatus struct {
+	// Mode is copies (each instance has a claim of its own and streams from the writer) or shared (all
+	// instances open one volume).
+	Mode   string             `json:"mode,omitempty"`
 	Volume string             `json:"volume,omitempty"`
 	Claim  string             `json:"claim,omitempty"`
 	Size   *resource.Quantity `json:"size,omitempty"`

@@ -37,7 +37,7 @@ func (i *Instances) Check(ctx context.Context, c port.Ref, want port.Instance, c
 		}
 		for name, hard := range q.Status.Hard {
 			need, counts := needs[name]
-			if !counts {
+			if !counts || need.IsZero() {
 				continue
 			}
 			after := q.Status.Used[name].DeepCopy()

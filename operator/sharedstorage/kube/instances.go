@@ -111,7 +111,7 @@ func (h *instanceObjects) leaving() bool {
 	return false
 }
 
-// wanted returns the instance as it was first requested, with its present id and type.
+// wanted returns the instance as it was last requested, with its present id and type.
 func (h *instanceObjects) wanted() (port.Instance, error) {
 	w := port.Instance{Name: h.name}
 	labels := map[string]string{}
@@ -133,15 +133,9 @@ func (s *Placement) create(ctx context.Context, c port.Ref, want port.Instance) 
 	if err := s.checkNode(ctx, want); err != nil {
 		return nil, err
 	}
-	if want.Image == "" {
-		image, err := s.image(want.Version)
-		if err != nil {
-			return nil, err
-		}
-		want.Image = image
-	}
-	if want.Port == 0 {
-		want.Port = enginePort
+	want, err := s.complete(want)
+	if err != nil {
+		return nil, err
 	}
 	_, v, err := s.Storage().load(ctx, c)
 	if err != nil {
@@ -370,7 +364,7 @@ func (s *Placement) Revive(ctx context.Context, c port.Ref, report Restored) err
 		}
 		for _, h := range all {
 			if h.podLost() {
-				if h.pod == nil && report != nil && time.Since(h.claim.CreationTimestamp.Time) > time.Minute { // a younger instance is still being created
+				if h.pod == nil && report != nil && !s.recreating(c, h.name) && time.Since(h.claim.CreationTimestamp.Time) > time.Minute { // a younger instance is still being created
 					report("PodRestored", "the pod of instance %s was gone, and is created again", h.name)
 				}
 				if err := s.run(ctx, c, h); err != nil {

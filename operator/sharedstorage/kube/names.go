@@ -20,7 +20,7 @@ const (
 	TypeLabel      = "pawl.dev/type"      // rw, ro, tempro, as recorded
 	RoleLabel      = "pawl.dev/role"      // rw or ro if clients are sent to it; the Services select by it
 
-	wantAnnotation   = "pawl.dev/instance"    // on a claim: the instance as it was first requested
+	wantAnnotation   = "pawl.dev/instance"    // on a claim: the instance as it was last requested; on a pod: as it was made
 	grantAnnotation  = "pawl.dev/grant"       // on the Lease: writer and epoch
 	volumeAnnotation = "pawl.dev/volume"      // on the Lease: the volume
 	secretAnnotation = "pawl.dev/secret"      // on a pod: the version of the Secret that it should use

@@ -78,6 +78,7 @@ type Placement struct {
 	secrets map[string]secrets               // by namespace/name
 	owners  map[string]metav1.OwnerReference // by UID of the cluster
 	seen    map[string]seenState             // by namespace/instance
+	ended   map[string]time.Time             // by namespace/instance: when Recreate deleted the pod
 	cache   cache.Cache                      // of the watched kinds; nil: there are no watches
 
 	applied applied
@@ -106,7 +107,7 @@ func NewPlacement(o Options) (*Placement, error) {
 	o.Tool, o.User = cmp.Or(o.Tool, "/usr/local/bin/pawl"), cmp.Or(o.User, 999)
 	o.Lease, o.Every, o.FailoverAfter = cmp.Or(o.Lease, 7*time.Second), cmp.Or(o.Every, time.Second), cmp.Or(o.FailoverAfter, 5*time.Second)
 	o.Failsafe = max(0, cmp.Or(o.Failsafe, defaultFailsafe))
-	return &Placement{o: o, http: postgres.NewClient(o.Wrap), secrets: map[string]secrets{}, owners: map[string]metav1.OwnerReference{}, seen: map[string]seenState{}, applied: applied{version: map[string]string{}, state: map[string]*corev1.ConfigMap{}}}, nil
+	return &Placement{o: o, http: postgres.NewClient(o.Wrap), secrets: map[string]secrets{}, owners: map[string]metav1.OwnerReference{}, seen: map[string]seenState{}, ended: map[string]time.Time{}, applied: applied{version: map[string]string{}, state: map[string]*corev1.ConfigMap{}}}, nil
 }
 
 // Storage returns the port of this name.

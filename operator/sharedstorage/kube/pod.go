@@ -93,7 +93,11 @@ func (s *Placement) pod(c port.Ref, want port.Instance, claim string) (*corev1.P
 	if want.Type != port.Temporary {
 		pod.Labels[RoleLabel] = string(want.Type)
 	}
-	pod.Annotations = map[string]string{"prometheus.io/scrape": "true", "prometheus.io/port": itoa(agentPort), "prometheus.io/path": "/metrics"}
+	made, err := json.Marshal(want)
+	if err != nil {
+		return nil, err
+	}
+	pod.Annotations = map[string]string{wantAnnotation: string(made), "prometheus.io/scrape": "true", "prometheus.io/port": itoa(agentPort), "prometheus.io/path": "/metrics"}
 	user := s.o.User
 	tools := corev1.VolumeMount{Name: "tools", MountPath: toolPath}
 	pod.Spec = corev1.PodSpec{

@@ -17,7 +17,7 @@ import (
 
 // observe returns the current state of an instance.
 func (s *Placement) observe(ctx context.Context, h *instanceObjects) (port.Instance, error) {
-	found, err := h.wanted()
+	found, err := h.running()
 	if err != nil {
 		return found, err
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/failsafe"
 )
 
-// Storage implements port.Storage with a Lease and claims. Streaming readers stand in for shared
-// storage, so each instance has a claim. The claim of a removed writer stays, and the next writer
+// Storage implements port.Storage with a Lease and claims, in mode port.Copies: each instance has a
+// claim and streams from the writer. The claim of a removed writer stays, and the next writer
 // uses it.
 type Storage struct{ placement *Placement }
 
@@ -224,7 +224,7 @@ func (t *Storage) settle(ctx context.Context, c port.Ref, record *coordinationv1
 	if err != nil {
 		return port.Volume{}, err
 	}
-	found := port.Volume{ID: string(record.UID), Claim: v.Claim, Size: v.Size, State: port.VolumeReady, Writer: grant.Writer, Epoch: grant.Epoch}
+	found := port.Volume{ID: string(record.UID), Claim: v.Claim, Size: v.Size, State: port.VolumeReady, Mode: port.Copies, Writer: grant.Writer, Epoch: grant.Epoch}
 	if v.From != nil && !v.Cloned && grant.Writer == "" { // a later writer has used the data
 		found.State = port.VolumeCloning
 		done, message, err := t.placement.copied(ctx, *v.From, c, v, again)

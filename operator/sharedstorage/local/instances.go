@@ -35,6 +35,7 @@ type instanceRecord struct {
 	Launched time.Time        `json:"launched,omitzero"`
 	Process  postgres.Process `json:"process,omitzero"` // of the agent, as it was last started
 	Leaving  time.Time        `json:"leaving,omitzero"`
+	Ending   time.Time        `json:"ending,omitzero"` // since when its agent is being stopped, to be recreated
 
 	cluster port.Ref
 	folder  string
@@ -233,6 +234,17 @@ func (s *Placement) all() ([]*instanceRecord, error) {
 	return all, nil
 }
 
+// taken returns the addresses, and the host:port, of the instances of all clusters.
+func (s *Placement) taken() (map[string]bool, error) {
+	everyone, err := s.all()
+	taken := map[string]bool{}
+	for _, r := range everyone {
+		taken[r.Address] = true
+		taken[join(r.Address, r.Port)], taken[join(r.Address, r.Agent)] = true, true
+	}
+	return taken, err
+}
+
 // create creates the folder of an instance, complete or not at all.
 func (s *Placement) create(c port.Ref, want port.Instance) (*instanceRecord, error) {
 	if err := s.ensureDirs(c); err != nil {
@@ -254,14 +266,9 @@ func (s *Placement) create(c port.Ref, want port.Instance) (*instanceRecord, err
 	if err != nil {
 		return nil, err
 	}
-	everyone, err := s.all()
+	taken, err := s.taken()
 	if err != nil {
 		return nil, err
-	}
-	taken := map[string]bool{}
-	for _, r := range everyone {
-		taken[r.Address] = true
-		taken[join(r.Address, r.Port)], taken[join(r.Address, r.Agent)] = true, true
 	}
 	at, err := s.freeEndpoints(want.Port, agentPort, taken)
 	if err != nil {
@@ -278,16 +285,20 @@ func (s *Placement) create(c port.Ref, want port.Instance) (*instanceRecord, err
 	if err := os.Mkdir(made, 0o711); err != nil {
 		return nil, storageFault(err)
 	}
-	config := postgres.Config{
-		Cluster: c.Of(want.Name), Listen: join(r.Address, r.Agent), Host: r.Address, Port: r.Port, Binaries: binaries, Version: version, User: s.o.User,
-		TokenFile: s.folder(c, "secret", "token"), PasswordFile: s.folder(c, "secret", "password"),
-		GrantDir: s.folder(c, "volume"), Seed: s.folder(c, "volume", "seed"), Lease: postgres.Duration(s.o.Lease),
-		QueriesFile: s.folder(c, queriesName), Parameters: want.Class.Parameters, Command: append(slices.Clone(s.o.Program), "instance"),
-	}
-	if err := errors.Join(postgres.WriteJSON(filepath.Join(made, configName), config), postgres.WriteJSON(filepath.Join(made, instanceRecordName), r)); err != nil {
+	if err := errors.Join(postgres.WriteJSON(filepath.Join(made, configName), s.config(c, r, binaries)), postgres.WriteJSON(filepath.Join(made, instanceRecordName), r)); err != nil {
 		return nil, storageFault(err)
 	}
 	return r, storageFault(os.Rename(made, r.folder))
+}
+
+// config returns the configuration of the agent of an instance.
+func (s *Placement) config(c port.Ref, r *instanceRecord, binaries string) postgres.Config {
+	return postgres.Config{
+		Cluster: c.Of(r.Name), Listen: join(r.Address, r.Agent), Host: r.Address, Port: r.Port, Binaries: binaries, Version: r.Version, User: s.o.User,
+		TokenFile: s.folder(c, "secret", "token"), PasswordFile: s.folder(c, "secret", "password"),
+		GrantDir: s.folder(c, "volume"), Seed: s.folder(c, "volume", "seed"), Lease: postgres.Duration(s.o.Lease),
+		QueriesFile: s.folder(c, queriesName), Parameters: r.Class.Parameters, Command: append(slices.Clone(s.o.Program), "instance"),
+	}
 }
 
 // launch starts the agent if it does not run.
@@ -299,7 +310,7 @@ func (s *Placement) launch(r *instanceRecord) error {
 	if err != nil {
 		return port.PodLost.Errorf("the agent of %s does not start: %w", r.Name, err)
 	}
-	r.Process, r.Launched = p, time.Now().UTC()
+	r.Process, r.Launched, r.Ending = p, time.Now().UTC(), time.Time{}
 	return r.save()
 }
 

@@ -73,6 +73,16 @@ func (s *Placement) RepairNode(node string) error {
 	})
 }
 
+// has reports whether a node has these labels.
+func has(n port.Node, labels map[string]string) bool {
+	for key, value := range labels {
+		if n.Labels[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
 // choose returns the node for an instance: the one it asks for, or the ready one with the fewest
 // instances of the cluster.
 func choose(want port.Instance, nodes []port.Node, load map[string]int) (string, error) {
@@ -83,14 +93,7 @@ func choose(want port.Instance, nodes []port.Node, load map[string]int) (string,
 		}
 		return want.Node, nil
 	}
-	usable = slices.DeleteFunc(usable, func(n port.Node) bool {
-		for key, value := range want.NodeSelector {
-			if n.Labels[key] != value {
-				return true
-			}
-		}
-		return false
-	})
+	usable = slices.DeleteFunc(usable, func(n port.Node) bool { return !has(n, want.NodeSelector) })
 	if len(usable) == 0 {
 		return "", port.NoAvailableNode.Errorf("none of %d nodes is ready, schedulable and has the labels that are asked for", len(nodes))
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 )
 
-// Storage implements port.Storage with a folder for each cluster. Streaming readers stand in for
-// shared storage, so each instance has its data. When the writer is removed its data stay in this
+// Storage implements port.Storage with a folder for each cluster, in mode port.Copies: each instance has
+// its data and streams from the writer. When the writer is removed its data stay in this
 // folder, and the next writer begins with them.
 type Storage struct{ placement *Placement }
 
@@ -160,7 +160,7 @@ func (t *Storage) settle(ctx context.Context, c port.Ref, v *volume, again bool)
 	if err != nil {
 		return port.Volume{}, err
 	}
-	found := port.Volume{ID: v.ID, Claim: v.Claim, Size: v.Size, State: port.VolumeReady, Writer: g.Writer, Epoch: g.Epoch}
+	found := port.Volume{ID: v.ID, Claim: v.Claim, Size: v.Size, State: port.VolumeReady, Mode: port.Copies, Writer: g.Writer, Epoch: g.Epoch}
 	if v.From == nil || v.Cloned {
 		return found, nil
 	}

@@ -145,7 +145,7 @@ type Instances interface {
 }
 
 // Checker is an optional interface of Instances. Check reports whether count instances like this
-// one could be created, with size bytes of storage each. It changes nothing. Its faults are
+// one could be created, with size bytes of storage each; 0: it checks the version only. It changes nothing. Its faults are
 // VERSION_UNSUPPORTED and NAMESPACE_QUOTA_EXCEEDED; if it cannot tell, it returns nil.
 type Checker interface {
 	Check(ctx context.Context, c Ref, want Instance, count int, size int64) error

@@ -1,5 +1,5 @@
-// Package postgres makes PostgreSQL an engine of the shared-storage operator. Readers are
-// streaming replicas that stand in for a shared volume.
+// Package postgres makes PostgreSQL an engine of the shared-storage operator, in mode port.Copies:
+// readers are streaming replicas, each with its own data.
 //
 //	operator ─ port.Engine  ─ Engine  ─┐ HTTP          ┌─ pawl instance (Agent) ─ postgres
 //	         ─ port.Manager ─ Manager ─┤               ├─ pawl instance (Agent) ─ postgres

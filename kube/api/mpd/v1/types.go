@@ -58,7 +58,7 @@ type ClassInfo struct {
 	Memory    string `json:"memory,omitempty"`
 }
 
-// ShareStore is the shared volume.
+// ShareStore is the storage. Each instance has a claim of its own.
 //
 // +kubebuilder:pruning:PreserveUnknownFields
 type ShareStore struct {
