@@ -18,7 +18,7 @@ import (
 )
 
 // randomActions lists what may happen to a cluster.
-var randomActions = []string{"class", "version", "readers", "parameters", "durability", "storage", "restart", "switch", "migrate", "rebuild", "remove", "flush",
+var randomActions = []string{"class", "template", "version", "readers", "parameters", "durability", "storage", "restart", "switch", "migrate", "rebuild", "remove", "flush",
 	"kill engine", "kill place", "lose node", "return nodes", "break manager", "drop manager", "lag", "die", "pause", "resume", "undo", "drop", "wait", "lost answers", "no answers", "calm"}
 
 // perform does one action.
@@ -40,6 +40,11 @@ func (l *harness) perform(action string, n int) {
 	switch action {
 	case "class":
 		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Class.Name = []string{"small", "large"}[n%2] })
+	case "template":
+		l.class("small", func(c *port.Class) { c.Memory = int64(1+n%3) << 30 })
+		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) {
+			s.Scheduling.WhenUnsatisfiable = []string{"", "ScheduleAnyway"}[n%2]
+		})
 	case "version":
 		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Engine.Version = fmt.Sprintf("15.%d", 4+n%3) })
 	case "readers":

@@ -10,7 +10,7 @@ var recreateCases = []testCase{
 	{"Instances/recreated on its data", func(e *suite) {
 		e.writer("a")
 		e.readers("a", "b")
-		e.manage("available", "a", "b")
+		e.manage("strict", "a", "b")
 		e.insert("a", "1")
 		e.have(e.Cluster.Of("b"), "1")
 		before, _ := e.find("b")
