@@ -197,7 +197,7 @@ func storageReady(c *Cluster) metav1.Condition {
 	case f.Volume.State == "":
 		return condition.New(kind, metav1.ConditionFalse, "NoVolume", "there is no volume yet")
 	case f.Volume.State == port.VolumeReady:
-		return condition.New(kind, metav1.ConditionTrue, "VolumeReady", "volume %s is ready", f.Volume.ID)
+		return condition.New(kind, metav1.ConditionTrue, "VolumeReady", "volume %s is ready (%s)", f.Volume.ID, f.Volume.Mode.Text())
 	}
 	message := fmt.Sprintf("volume %s is %s", f.Volume.ID, strings.ToLower(string(f.Volume.State)))
 	if f.Volume.Message != "" {

@@ -93,6 +93,14 @@ const (
 	Shared Mode = "shared" // all instances open one volume, so a new one finds the data there
 )
 
+// Text says what a mode means, for people.
+func (m Mode) Text() string {
+	if m == Shared {
+		return "shared: all instances open it"
+	}
+	return "copies: each instance has a copy of its own"
+}
+
 // Volume is where the data of a cluster are, desired or observed: with Copies its size is that of each
 // copy.
 type Volume struct {
