@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/outcome"
 )
@@ -96,10 +97,11 @@ func recreateInstance(ctx context.Context, w *work) outcome.Outcome {
 	if !w.fits(i) {
 		return w.runAs(ctx, i, w.wanted(i))
 	}
-	if why := w.failedAsWanted(i); why != "" {
+	started := w.ensureUp(ctx, i)
+	if why := w.failedAsWanted(i, started); why != "" {
 		return w.giveBack(ctx, i, why)
 	}
-	return w.awaitBack(ctx, i)
+	return w.awaitBack(ctx, i, started)
 }
 
 // recreated returns the instance that a step recreates, and whether it is the only one. nil: it is
@@ -141,12 +143,23 @@ func (w *work) runAs(ctx context.Context, i *port.Instance, want port.Instance) 
 	return w.await(pollSoon, port.PodLost, "Recreating", "instance %s is recreated on its data", i.ID)
 }
 
-// failedAsWanted returns why a recreated instance will not come up; empty: it may.
-func (w *work) failedAsWanted(i *port.Instance) string {
+// ensureUp starts an instance that is down. Its error is why nobody lets it start, such as a quota.
+func (w *work) ensureUp(ctx context.Context, i *port.Instance) error {
+	if i.State != port.Down {
+		return nil
+	}
+	return w.call(ctx, func(ctx context.Context) error { _, err := w.ports().Instances.Ensure(ctx, w.ref, *i); return err })
+}
+
+// failedAsWanted returns why a recreated instance will not come up; empty: it may. started is the answer
+// of ensureUp.
+func (w *work) failedAsWanted(i *port.Instance, started error) string {
 	st, asked := w.f.Engines[i.Name]
 	switch {
 	case i.State == port.Unscheduled && (w.o.now().Sub(i.Since) >= unscheduledAfter || w.waited() >= unscheduledAfter):
 		return cmp.Or(i.Message, "no node takes it")
+	case started != nil && w.waited() >= candidateDownAfter:
+		return fault.Message(started)
 	case i.State == port.Down && w.waited() >= candidateDownAfter:
 		return cmp.Or(i.Message, "it does not run")
 	case asked && !st.Ready && st.Code != "" && st.Code != string(port.WriterUnhealthy.Code) && w.waited() >= unhealthyAfter:
@@ -170,13 +183,11 @@ func (w *work) giveBack(ctx context.Context, i *port.Instance, why string) outco
 
 // awaitBack waits until a recreated instance answers, and its engine unless the step of a switch
 // starts that.
-func (w *work) awaitBack(ctx context.Context, i *port.Instance) outcome.Outcome {
+func (w *work) awaitBack(ctx context.Context, i *port.Instance, started error) outcome.Outcome {
 	st, asked := w.f.Engines[i.Name]
 	switch {
-	case i.State == port.Down:
-		if err := w.call(ctx, func(ctx context.Context) error { _, err := w.ports().Instances.Ensure(ctx, w.ref, *i); return err }); err != nil {
-			return w.await(pollSoon, port.PodLost, "Recreating", "instance %s is not started: %s", i.ID, err) // such as a quota
-		}
+	case started != nil:
+		return w.await(pollSoon, port.PodLost, "Recreating", "instance %s is not started: %s", i.ID, fault.Message(started))
 	case i.State != port.Up || !asked:
 	case st.Ready, !st.Installed: // without data it gets them in the next step
 		return outcome.Done()
@@ -207,5 +218,5 @@ func restoreInstance(ctx context.Context, w *work) outcome.Outcome {
 	if i.State == port.Up && st.Ready && (alone || st.Streaming || writer == nil) || w.waited() >= restoredAfter {
 		return outcome.Done() // one that does not come back is repaired at rest
 	}
-	return w.awaitBack(ctx, i)
+	return w.awaitBack(ctx, i, w.ensureUp(ctx, i))
 }

@@ -182,10 +182,19 @@ func TestAClassThatDoesNotComeUp(t *testing.T) {
 		"its engine does not start": func(l *harness, i port.Instance) {
 			l.sim.Inject(sim.Rule{Label: "broken", Port: "Instances", Method: "Recreate", Instance: i.Name, Times: 1, Do: sim.Lost})
 			l.edit("blue", large)
-			for l.calls("Recreate") == 0 && l.sim.Fired("broken") == 0 {
+			for l.sim.Fired("broken") == 0 {
 				time.Sleep(10 * time.Millisecond)
 			}
 			l.sim.BreakEngine(ref("blue"), i.Name, "shared_buffers is larger than the memory")
+		},
+		"its pod is not admitted": func(l *harness, i port.Instance) {
+			l.sim.Inject(sim.Rule{Label: "recreated", Port: "Instances", Method: "Recreate", Instance: i.Name, Times: 1, Do: sim.Lost})
+			l.edit("blue", large)
+			for l.sim.Fired("recreated") == 0 {
+				time.Sleep(10 * time.Millisecond)
+			}
+			l.sim.KillInstance(ref("blue"), i.Name)
+			l.sim.Inject(sim.Rule{Port: "Instances", Method: "Ensure", Instance: i.Name, Do: sim.Fail, Err: port.QuotaExceeded.Errorf("exceeded quota: tight")})
 		},
 	} {
 		for _, remedy := range []string{"undo", "mend"} {
@@ -196,6 +205,7 @@ func TestAClassThatDoesNotComeUp(t *testing.T) {
 					_, reader := l.reader("blue")
 					breakIt(l, reader)
 					c := l.interrupted(sharedstorage.RecreateFailed.Code, time.Hour)
+					l.sim.Heal()
 					l.sim.BreakEngine(ref("blue"), reader.Name, "") // the former class has room for the buffers
 					_ = l.sim.Ports().Engine.Start(t.Context(), ref("blue").Of(reader.Name))
 					time.Sleep(time.Minute)

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,15 +22,19 @@ func (i *Instances) Check(ctx context.Context, c port.Ref, want port.Instance, c
 			return err
 		}
 	}
+	return i.placement.checkQuotas(ctx, c, needsOf(want, int64(count), size), fmt.Sprintf("%d more instances need", count))
+}
+
+// checkQuotas reports NAMESPACE_QUOTA_EXCEEDED if a quota of the namespace does not have this room.
+func (s *Placement) checkQuotas(ctx context.Context, c port.Ref, needs corev1.ResourceList, who string) error {
 	var quotas corev1.ResourceQuotaList
-	err := i.placement.o.Live.List(ctx, &quotas, client.InNamespace(c.Namespace))
+	err := s.o.Live.List(ctx, &quotas, client.InNamespace(c.Namespace))
 	if apierrors.IsForbidden(err) {
 		return nil // the API server will reject the pod
 	}
 	if err != nil {
 		return err
 	}
-	needs := needsOf(want, int64(count), size)
 	for n := range quotas.Items {
 		q := &quotas.Items[n]
 		if len(q.Spec.Scopes) > 0 || q.Spec.ScopeSelector != nil {
@@ -37,14 +42,14 @@ func (i *Instances) Check(ctx context.Context, c port.Ref, want port.Instance, c
 		}
 		for name, hard := range q.Status.Hard {
 			need, counts := needs[name]
-			if !counts || need.IsZero() {
+			if !counts || need.Sign() <= 0 {
 				continue
 			}
 			after := q.Status.Used[name].DeepCopy()
 			after.Add(need)
 			if after.Cmp(hard) > 0 {
 				used := q.Status.Used[name]
-				return port.QuotaExceeded.Errorf("quota %s: %s: %s of %s are used, and %d more instances need %s", q.Name, name, used.String(), hard.String(), count, need.String()).
+				return port.QuotaExceeded.Errorf("quota %s: %s: %s of %s are used, and %s %s", q.Name, name, used.String(), hard.String(), who, need.String()).
 					With("quota", q.Name)
 			}
 		}

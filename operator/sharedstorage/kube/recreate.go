@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +32,7 @@ func (i *Instances) Recreate(ctx context.Context, c port.Ref, want port.Instance
 	}
 	if !recorded.RunsAs(want) {
 		want.ID, want.Type, want.Node = recorded.ID, recorded.Type, "" // another node may take the claim
-		if err := s.checkRoom(ctx, want); err != nil {
+		if err := s.checkRoom(ctx, c, recorded, want); err != nil {
 			return port.Instance{}, err
 		}
 		if err := s.rewrite(ctx, h.claim, want); err != nil {
@@ -115,10 +114,20 @@ func (h *instanceObjects) running() (port.Instance, error) {
 	return made, nil
 }
 
-// checkRoom reports NO_AVAILABLE_NODE if no node is large enough for an instance, or none has its
-// labels, before its pod is deleted. What other pods use of a node is not known here.
-func (s *Placement) checkRoom(ctx context.Context, want port.Instance) error {
+// checkRoom reports why an instance could not run as wanted, before its pod is deleted: no node has its
+// labels or is large enough, or a quota lacks what it needs more. What other pods use of a node is not
+// known here.
+func (s *Placement) checkRoom(ctx context.Context, c port.Ref, is, want port.Instance) error {
 	if err := s.checkNode(ctx, want); err != nil {
+		return err
+	}
+	more := needsOf(want, 1, 0)
+	for name, has := range needsOf(is, 1, 0) {
+		need := more[name]
+		need.Sub(has)
+		more[name] = need
+	}
+	if err := s.checkQuotas(ctx, c, more, "class "+want.Class.Name+" needs"); err != nil {
 		return err
 	}
 	var nodes corev1.NodeList
@@ -127,7 +136,11 @@ func (s *Placement) checkRoom(ctx context.Context, want port.Instance) error {
 	}
 	needs := resources(want.Class).Requests
 	for n := range nodes.Items {
-		fits := true
+		ready, _ := nodeReady(&nodes.Items[n])
+		fits := ready
+		for key, value := range want.NodeSelector {
+			fits = fits && nodes.Items[n].Labels[key] == value
+		}
 		for name, need := range needs {
 			if has, told := nodes.Items[n].Status.Allocatable[name]; told && has.Cmp(need) < 0 {
 				fits = false
@@ -137,5 +150,5 @@ func (s *Placement) checkRoom(ctx context.Context, want port.Instance) error {
 			return nil
 		}
 	}
-	return port.NoAvailableNode.Errorf("none of %d nodes is large enough for class %s (%s)", len(nodes.Items), want.Class.Name, fmt.Sprintf("cpu %dm, memory %d bytes", want.Class.CPU, want.Class.Memory))
+	return port.NoAvailableNode.Errorf("none of %d nodes is large enough for class %s: cpu %dm, memory %d bytes", len(nodes.Items), want.Class.Name, want.Class.CPU, want.Class.Memory)
 }
