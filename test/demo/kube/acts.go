@@ -101,7 +101,7 @@ func (d *Demo) change(ctx context.Context) error {
 	)
 }
 
-// pause pauses a change of the class while a temporary reader is created.
+// pause pauses a change of the class while a reader is recreated.
 func (d *Demo) pause(ctx context.Context) error {
 	var run string
 	return stage.Steps(
