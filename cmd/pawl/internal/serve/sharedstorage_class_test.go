@@ -30,7 +30,7 @@ func TestAClassChangeKeepsTheFolders(t *testing.T) {
 	before, writer := copies(s), s.Writer
 	spec["class"], spec["ports"] = map[string]any{"name": "medium"}, map[string]any{"start": 15600, "step": 7}
 	h.must(h.apply(spec))
-	s = h.until("all of class medium", func(o control.Object, s v1alpha1.SharedStorageClusterStatus) bool {
+	h.until("all of class medium", func(o control.Object, s v1alpha1.SharedStorageClusterStatus) bool {
 		return s.Class == "medium" && s.State == "Running" && s.ObservedGeneration == o.Generation && s.Writer != ""
 	})
 	s = h.running(2)
