@@ -121,6 +121,14 @@ func TestClassChangesKeepTheClaims(t *testing.T) {
 		}
 		return nil
 	})
+	roll("a version", func() {
+		w.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"engine":{"version":"15.99"},"images":{"15.99":"postgres:15"}}}`)
+	}, func(c *v1alpha1.SharedStorageCluster) error {
+		if c.Status.Version != "15.99" {
+			return fmt.Errorf("its version is %q", c.Status.Version)
+		}
+		return nil
+	})
 
 	w.exec(c, "CREATE TABLE ballast AS SELECT i, repeat(md5(i::text), 30) FROM generate_series(1, 60000) AS i")
 	size, err := queryRow[string](t.Context(), w, "orders", c.Status.Instances[c.Status.Writer], "SELECT pg_size_pretty(sum(pg_database_size(oid))) FROM pg_database")
@@ -134,6 +142,50 @@ func TestClassChangesKeepTheClaims(t *testing.T) {
 	if events := w.kubectl("get", "events"); strings.Contains(events, "PodRestored") {
 		t.Errorf("a pod that the operator has deleted is told as lost:\n%s", events)
 	}
+}
+
+// An image that cannot be pulled costs no reader for long: the first pod gets back what it had, and the
+// run says so. When the edit is taken back, everything is as before, on the same claims and pods.
+func TestAnImageThatCannotBePulled(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t)
+	w.kubectl("apply", "-f", "../../examples/sharedstorage/classes.yaml", "-f", "../../examples/sharedstorage/cluster.yaml")
+	c := w.awaitRunning("orders", 2, nil)
+	f := w.write("orders")
+	claims, copied := w.claims("orders"), w.copies(c)
+	w.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"images":{"15":"postgres:nowhere"}}}`)
+	w.turns(4*time.Minute, "orders", "Interrupted", "True RecreateFailed")
+	w.awaitHealthy("orders", 2)
+	t.Log(w.kubectl("get", "ssc", "orders", "-o", `jsonpath={.status.message}`))
+	w.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"images":null}}`)
+	c = w.awaitRunning("orders", 2, nil)
+	w.checkReplication(c)
+	if now := w.claims("orders"); !slices.Equal(now, claims) || w.copies(c) != copied {
+		t.Errorf("the claims were %v and are %v", claims, now)
+	}
+	rows, pause := f.end(c)
+	t.Logf("%d rows were committed and are on all instances; longest write pause %s", rows, pause.Round(time.Millisecond))
+}
+
+// awaitHealthy waits until all instances of a cluster are healthy, whatever its state is.
+func (w *fixture) awaitHealthy(name string, readers int32) *v1alpha1.SharedStorageCluster {
+	w.t.Helper()
+	var c *v1alpha1.SharedStorageCluster
+	w.await(4*time.Minute, "all instances are healthy", func(ctx context.Context) (err error) {
+		if c, err = w.cluster(ctx, name); err != nil {
+			return err
+		}
+		for id, i := range c.Status.Instances {
+			if i.Health != "Healthy" {
+				return fmt.Errorf("instance %s is %s: %s", id, i.Health, i.Message)
+			}
+		}
+		if c.Status.Readers != readers {
+			return fmt.Errorf("%d readers", c.Status.Readers)
+		}
+		return nil
+	})
+	return c
 }
 
 // exec runs a statement on the writer.
