@@ -43,7 +43,8 @@ func (c Controllers) SetupMPD(store *MPDClusterStore) error {
 		Name: "mpdcluster", For: &mpd.MPDCluster{}, Cache: c.Cache,
 		Reconcile: restoring(c.Cache, c.Placement, events, func() *mpd.MPDCluster { return &mpd.MPDCluster{} }, store.mine, s.reconcile),
 		Requests:  requests, Signals: c.Operator.Listen, Workers: c.Workers,
-		Owns: []client.Object{&corev1.Pod{}, &appsv1.Deployment{}}, Watches: watches,
+		Owns:    []client.Object{&corev1.Pod{}, &appsv1.Deployment{}},
+		Watches: append(watches, editedClasses(c.Cache, func() client.ObjectList { return &mpd.MPDClusterList{} })),
 	})
 }
 

@@ -90,7 +90,8 @@ func (c Controllers) Setup() error {
 		Conditions: func(o *v1alpha1.SharedStorageCluster) *[]metav1.Condition { return &o.Status.Conditions },
 		Runs:       runs, LastRequest: func(o *v1alpha1.SharedStorageCluster) **v1alpha1.RunRequest { return &o.Status.LastRequest },
 		Requests: requests, Signals: c.Operator.Listen, Workers: c.Workers,
-		Owns: []client.Object{&corev1.Pod{}, &appsv1.Deployment{}}, Watches: watches,
+		Owns:    []client.Object{&corev1.Pod{}, &appsv1.Deployment{}},
+		Watches: append(watches, editedClasses(c.Cache, func() client.ObjectList { return &v1alpha1.SharedStorageClusterList{} })),
 	})
 }
 

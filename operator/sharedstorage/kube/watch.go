@@ -7,7 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/pawl-dev/pawl/kube/controller"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
 )
 
 // watchedKinds returns the kinds of the objects that Restore restores, besides the Deployment, and
@@ -87,6 +90,26 @@ func deletedClaims() controller.Watch {
 		},
 		Keys: func(_ context.Context, obj client.Object) []types.NamespacedName {
 			return []types.NamespacedName{{Namespace: obj.GetNamespace(), Name: obj.GetLabels()[ClusterLabel]}}
+		},
+	}
+}
+
+// editedClasses wakes the clusters of a namespace whose list of classes is edited. fresh returns an empty
+// list of their kind.
+func editedClasses(from client.Reader, fresh func() client.ObjectList) controller.Watch {
+	return controller.Watch{
+		Object: &corev1.ConfigMap{},
+		When:   predicate.ResourceVersionChangedPredicate{},
+		Keys: func(ctx context.Context, obj client.Object) (found []types.NamespacedName) {
+			list := fresh()
+			if obj.GetName() != sharedstorage.ClassesName || from.List(ctx, list, client.InNamespace(obj.GetNamespace())) != nil {
+				return nil // a pass within a minute notices the edit
+			}
+			_ = apimeta.EachListItem(list, func(item runtime.Object) error { // it returns what this function returns
+				found = append(found, client.ObjectKeyFromObject(item.(client.Object)))
+				return nil
+			})
+			return found
 		},
 	}
 }
