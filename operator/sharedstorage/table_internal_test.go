@@ -102,6 +102,8 @@ func wants(c *Cluster, what string) {
 		c.Spec.Class.Name = "large"
 	case "version":
 		c.Spec.Engine.Version = "15.5"
+	case "template":
+		c.Facts.Instances[1].Template = "of former images"
 	case "parameters":
 		c.Spec.Parameters = map[string]string{"work_mem": "8MB"}
 	case "flush-parameters":
@@ -139,7 +141,7 @@ func TestOrderOfTransitions(t *testing.T) {
 		to   machine.State
 	}{
 		{"deletion mark", Deleting}, {"rebuild=cluster", Recreating}, {"rebuild=3", RebuildingReader},
-		{"switch-writer", Switching}, {"class", ChangingSpecification}, {"version", Upgrading}, {"parameters", ModifyingParameters},
+		{"switch-writer", Switching}, {"class", ChangingSpecification}, {"version", Upgrading}, {"template", ChangingSpecification}, {"parameters", ModifyingParameters},
 		{"size", ExtendingStorage}, {"more readers", Locking},
 	}
 	for i := range order {
@@ -177,6 +179,8 @@ func TestTransitions(t *testing.T) {
 		{Running, []string{"remove-reader", "switch-writer", "restart"}, ScalingIn, ""}, // the oldest of row 3
 		{Running, []string{"flush-parameters", "restart"}, Restarting, ""},              // of which this is none
 		{Running, []string{"flush-parameters"}, ModifyingParameters, ""},
+		{Running, []string{"template"}, ChangingSpecification, ""},
+		{Running, []string{"template", "the writer fails"}, "", ""},
 		{Running, []string{"fewer readers"}, ScalingIn, ""},
 		{Running, []string{"class", "the writer fails"}, "", ""},
 		{Running, []string{"size", "the writer fails"}, ExtendingStorage, ""},
