@@ -1109,8 +1109,10 @@ type ListRunsParams struct {
 	Phase []string `form:"phase,omitempty" json:"phase,omitzero"`
 
 	// Active only those that have not ended
-	Active  bool   `form:"active,omitempty" json:"active,omitzero"`
-	Flow    string `form:"flow,omitempty" json:"flow,omitzero"`
+	Active bool   `form:"active,omitempty" json:"active,omitzero"`
+	Flow   string `form:"flow,omitempty" json:"flow,omitzero"`
+
+	// Subject kind/namespace/name: all runs of that object; with its uid behind it: those of its machine
 	Subject string `form:"subject,omitempty" json:"subject,omitzero"`
 
 	// Prefix prefix of the id

@@ -165,7 +165,7 @@ func (o *Options) parts() (parts []string) {
 func (s *Server) addRoutes(a *auth.Authenticator) {
 	o := &s.options
 	callers := auth.Callers{Accounts: o.Accounts}
-	runs := &runs.Service{Engine: o.Engine, Clusters: o.Clusters, Callers: callers}
+	runs := &runs.Service{Engine: o.Engine, Clusters: o.Clusters, Objects: o.Objects, Callers: callers}
 	clusters := &clusters.Service{Clusters: o.Clusters, Runs: runs, Callers: callers}
 	objects := &objects.Service{Store: o.Objects, Kinds: o.Kinds}
 	accounts := &accounts.Service{Accounts: o.Accounts}

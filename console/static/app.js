@@ -32,17 +32,15 @@ let close = () => {};
 function route() {
   const [path, query] = location.hash.replace(/^#\/?/, '').split('?');
   const [name, ...rest] = path.split('/').map(decodeURIComponent);
-  return { name: name || offered()[0][0], rest, query: new URLSearchParams(query ?? '') };
+  return { name: name || offered()[0]?.[0], rest, query: new URLSearchParams(query ?? '') };
 }
 
 const operator = () => me.role === 'operator';
 
-// offered returns the pages that the server has something for, and the caller may see. Without clusters and
-// Rollouts a server still shows where clusters would be.
+// offered returns the pages that the server has something for, and the caller may see. The first is the front page.
 function offered() {
   const parts = me.parts ?? [];
-  const all = parts.includes('rollouts') || parts.includes('clusters') ? parts : [...parts, 'clusters'];
-  return pages.filter(([, , , , only, part]) => (!only || operator()) && (!part || all.includes(part)));
+  return pages.filter(([, , , , only, part]) => (!only || operator()) && (!part || parts.includes(part)));
 }
 
 function menu(name) {
@@ -81,7 +79,7 @@ async function go() {
   main.focus({ preventScroll: true });
   scrollTo(0, 0);
   if (!found || (found[4] && !operator())) {
-    show(main, h('h1', {}, found ? 'For operators' : 'There is nothing here'), h('p', {}, found ? `${me.name} is ${me.role}; this page is for operators.` : 'Choose a page above.'));
+    show(main, h('h1', {}, found ? 'For operators' : 'There is nothing here'), h('p', {}, found ? `${me.name} is ${me.role}; this page is for operators.` : offered().length ? 'Choose a page above.' : 'This server runs no container clusters; all else is for operators.'));
     return;
   }
   const page = rest.length === 0 ? found[2] : name === 'clusters' && rest[0] === 'new' ? createPage : found[3];

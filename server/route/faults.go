@@ -30,7 +30,7 @@ var (
 	NoMethod = declare("METHOD_REFUSED", fault.Invalid, "this path does not take this method",
 		"Use one of the methods in the Allow header.")
 	NotServed = declare("NOT_SERVED", fault.Blocked, "this server is not configured for the request",
-		"Ask a server that keeps its runs and objects in a store that can be listed.")
+		"Start pawl server with what the message names: --clusters FILE for container clusters, --machines FILES for machines, --dsn for a store that lists runs and keeps objects and accounts; or ask a server that has it.")
 	CursorInvalid = declare("CURSOR_INVALID", fault.Invalid, "the cursor is not one of this server",
 		"Begin without a cursor, then use the next of each page unchanged.")
 	FaultNotFound = declare("FAULT_NOT_FOUND", fault.Invalid, "no fault of this code is declared",

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/pawl-dev/pawl/cluster/service"
+	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/server/auth"
 	"github.com/pawl-dev/pawl/server/route"
 	"github.com/pawl-dev/pawl/workflow"
@@ -15,6 +16,7 @@ import (
 type Service struct {
 	Engine   *workflow.Engine
 	Clusters *service.Service // nil: no run is that of a cluster
+	Objects  control.Objects  // nil: no subject is an object
 	Callers  auth.Callers
 }
 

@@ -75,7 +75,7 @@ type listRuns struct {
 	Phase    []runtype.Phase `query:"phase" enum:"Queued,Running,Waiting,Paused,Cancelling,Cancelled,Succeeded" doc:"any of these, separated by commas"`
 	Active   bool            `query:"active" doc:"only those that have not ended"`
 	Flow     string          `query:"flow"`
-	Subject  string          `query:"subject"`
+	Subject  string          `query:"subject" doc:"kind/namespace/name: all runs of that object; with its uid behind it: those of its machine"`
 	Prefix   string          `query:"prefix" doc:"prefix of the id"`
 	Hash     string          `query:"hash" doc:"content hash of the definition"`
 	Parent   string          `query:"parent" doc:"id of the run that started them"`
@@ -219,9 +219,13 @@ func (s *Service) list(ctx context.Context, in *listRuns) (*route.One[view.Runs]
 	if err != nil {
 		return nil, err
 	}
+	uid, err := s.uidOf(ctx, in.Subject)
+	if err != nil {
+		return nil, err
+	}
 	runs, next, err := lister.List(ctx, runstore.Query{
 		Labels: labels,
-		Phases: in.Phase, Active: in.Active, Flow: in.Flow, Subject: in.Subject, Prefix: in.Prefix, Hash: in.Hash, Parent: in.Parent,
+		Phases: in.Phase, Active: in.Active, Flow: in.Flow, Subject: in.Subject, UID: uid, Prefix: in.Prefix, Hash: in.Hash, Parent: in.Parent,
 		OldestFirst: in.Oldest, Limit: in.Limit, Cursor: in.Cursor,
 	})
 	if err != nil {

@@ -6,6 +6,9 @@ import (
 
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/cluster/api"
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/machine/driver"
 	"github.com/pawl-dev/pawl/server/route"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
@@ -20,6 +23,19 @@ func (s *Service) Lister() (runstore.Lister, error) {
 		return nil, route.NotServed.Errorf("the store of this server cannot list runs")
 	}
 	return lister, nil
+}
+
+// uidOf returns the uid of the object that a subject names; empty: the subject has it already, or there is no such object.
+func (s *Service) uidOf(ctx context.Context, subject string) (string, error) {
+	ref, uid, err := driver.Ref(subject)
+	if err != nil || uid != "" || s.Objects == nil {
+		return "", nil //nolint:nilerr // a subject need not be an object
+	}
+	o, err := s.Objects.Get(ctx, ref)
+	if fault.Of(err) == control.NotFound {
+		return "", nil
+	}
+	return o.UID, err
 }
 
 // Flow returns the loaded flow with a name that serves a subject; nil if there is none.

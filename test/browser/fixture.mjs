@@ -20,7 +20,7 @@ installation: walks
 `;
 
 // The cluster configurations: a simulated cloud; processes of this machine, whose
-// state changes only by user actions; and a simulated cloud that fill has prepared.
+// state changes only by user actions; and a simulated cloud that fill has prepared. 'none' is a server without clusters.
 export const configs = {
   sim: () => `${versions}providers: [{name: sim, type: sim}]\nsync: {interval: 1s}\n`,
   local: (dir) => `${versions}providers: [{name: local, type: local, dir: ${join(dir, 'vms')}}]\nrecovery: none\nsync: {interval: 1s}\ngc: {interval: 2s, first: 5s}\ntimeouts: {call: 10s, settle: 12s}\n`,
@@ -52,15 +52,15 @@ export async function fill(clusters) {
 }
 
 // serve starts pawl dev, or pawl server with a token, and returns a client of it.
-export async function serve(verb = 'dev', { config = 'sim', dir = mkdtempSync(join(tmpdir(), 'pawl-browser-')) } = {}) {
-  writeFileSync(join(dir, 'clusters.yaml'), configs[config](dir));
+export async function serve(verb = 'dev', { config = 'sim', dir = mkdtempSync(join(tmpdir(), 'pawl-browser-')), more = [] } = {}) {
+  if (config !== 'none') writeFileSync(join(dir, 'clusters.yaml'), configs[config](dir));
   writeFileSync(join(dir, 'token'), `${token}\n`, { mode: 0o600 });
   writeFileSync(join(dir, 'greet.yaml'), flow);
   let process_, ended, url;
 
   async function start() {
     const listen = url ? new URL(url).host : '127.0.0.1:0'; // a restart keeps the address
-    const args = [verb, '--listen', listen, '--dsn', join(dir, 'pawl.db'), '--clusters', join(dir, 'clusters.yaml'), '--flows', join(dir, 'greet.yaml'), '--log-level', 'error'];
+    const args = [verb, '--listen', listen, '--dsn', join(dir, 'pawl.db'), ...(config === 'none' ? [] : ['--clusters', join(dir, 'clusters.yaml')]), '--flows', join(dir, 'greet.yaml'), '--log-level', 'error', ...more];
     if (verb === 'server') args.push('--token-file', join(dir, 'token'), '--actions', 'exec');
     process_ = spawn(binary, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, XDG_STATE_HOME: dir } });
     const said = [];

@@ -20,7 +20,7 @@ func (m *Memory) List(ctx context.Context, q Query) ([]*runtype.Run, string, err
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	pool := m.order
-	if q.Subject != "" {
+	if q.Subject != "" && q.UID == "" {
 		pool = nil
 		if subject := m.subjects[q.Subject]; subject != nil {
 			pool = subject.runs
@@ -75,7 +75,7 @@ func (q Query) Matches(r *runtype.Run) bool {
 	return (len(q.Phases) == 0 || slices.Contains(q.Phases, r.Phase)) &&
 		(!q.Active || !r.Phase.Final()) &&
 		(q.Flow == "" || q.Flow == r.Flow) &&
-		(q.Subject == "" || q.Subject == r.Subject) &&
+		(q.Subject == "" || q.Subject == r.Subject || (q.UID != "" && r.Subject == q.Subject+"/"+q.UID)) &&
 		(q.Hash == "" || q.Hash == r.Hash) &&
 		(q.Parent == "" || q.Parent == r.Parent) &&
 		strings.HasPrefix(r.ID, q.Prefix) &&

@@ -121,6 +121,7 @@ type Query struct {
 	Active      bool            // only those not final
 	Flow        string
 	Subject     string
+	UID         string   // of the object that Subject names: the runs of Subject/UID match too
 	Prefix      string   // prefix of the id
 	IDs         []string // complete ids; unknown ids are ignored
 	Hash        string
@@ -144,6 +145,19 @@ type LabelTerm struct {
 func (t LabelTerm) Holds(labels map[string]string) bool {
 	value, there := labels[t.Key]
 	return (there && (t.Any || value == t.Value)) != t.Not
+}
+
+// Subjects returns the subjects of which a run has one; none: any. The machine of an object starts its
+// runs with the object's uid, people leave it out.
+func (q Query) Subjects() []string {
+	switch {
+	case q.Subject == "":
+		return nil
+	case q.UID == "":
+		return []string{q.Subject}
+	default:
+		return []string{q.Subject, q.Subject + "/" + q.UID}
+	}
 }
 
 // Lister is a store that can list runs and their history.

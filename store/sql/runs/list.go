@@ -43,10 +43,17 @@ func (s *Store) List(ctx context.Context, q runstore.Query) ([]*runtype.Run, str
 // listSQL returns the statement of a list.
 func (s *Store) listSQL(q runstore.Query) (string, *db.Where, error) {
 	w := &db.Where{}
-	for _, equal := range []struct{ column, value string }{{"flow", q.Flow}, {"subject", q.Subject}, {"hash", q.Hash}, {"parent", q.Parent}} {
+	for _, equal := range []struct{ column, value string }{{"flow", q.Flow}, {"hash", q.Hash}, {"parent", q.Parent}} {
 		if equal.value != "" {
 			w.And("r."+equal.column+" = ?", equal.value)
 		}
+	}
+	switch subjects := q.Subjects(); len(subjects) {
+	case 0:
+	case 1:
+		w.And("r.subject = ?", q.Subject)
+	default:
+		w.And(db.In(w, "r.subject", subjects))
 	}
 	if len(q.Phases) > 0 {
 		var numbers []int64

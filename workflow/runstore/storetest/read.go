@@ -25,10 +25,11 @@ func testList(t *testing.T, h Harness) {
 	second := newRun(subject)
 	second.Labels = map[string]string{"team": "x y"}
 	queued := x.create(second)
-	child := newRun("kind/list/child")
+	object := "kind/list/object"
+	child := newRun(object)
 	child.Parent = paused.ID
 	child = x.create(child)
-	last := newRun("")
+	last := newRun(object + "/u1")
 	last.Labels, last.Owner, last.Epoch = map[string]string{"team": "x y", "tier": "gold"}, "w", 1
 	ended := x.create(last)
 	x.endRun(ended)
@@ -45,6 +46,9 @@ func testList(t *testing.T, h Harness) {
 		{"phases", runstore.Query{Phases: []runtype.Phase{runtype.Succeeded, runtype.Queued}, OldestFirst: true}, []string{queued.ID, ended.ID}},
 		{"flow", runstore.Query{Flow: "Other"}, all[:1]},
 		{"subject", runstore.Query{Subject: subject, OldestFirst: true}, all[:2]},
+		{"subject of an object: with its uid and without", runstore.Query{Subject: object, UID: "u1", OldestFirst: true}, all[2:]},
+		{"subject of an object without its uid", runstore.Query{Subject: object}, all[2:3]},
+		{"subject of an object, another uid", runstore.Query{Subject: object, UID: "u2"}, all[2:3]},
 		{"hash", runstore.Query{Hash: "h2"}, all[:1]},
 		{"parent", runstore.Query{Parent: paused.ID}, []string{child.ID}},
 		{"prefix of one", runstore.Query{Prefix: queued.ID}, []string{queued.ID}},

@@ -112,15 +112,8 @@ func (a verbs) describeObject(ctx context.Context, b backend.Backend, ref contro
 
 // runsOf returns the newest runs whose subject is an object.
 func runsOf(ctx context.Context, b backend.Runs, o control.Object, most int) ([]view.Run, error) {
-	runs := []view.Run{}
-	for _, subject := range subjectNames(o) {
-		page, err := b.List(ctx, runstore.Query{Subject: subject, Limit: most})
-		if err != nil {
-			return nil, err
-		}
-		runs = append(runs, page.Items...)
-	}
-	return runs[:min(most, len(runs))], nil
+	page, err := b.List(ctx, runstore.Query{Subject: o.Ref.String(), UID: o.UID, Limit: most})
+	return page.Items, err
 }
 
 func (a verbs) historyCommand() *cobra.Command {

@@ -155,22 +155,14 @@ func (a verbs) runTable(ctx context.Context, b backend.Backend, o getOptions) (a
 	if o.all || q.Limit <= 0 {
 		q.Limit = 500
 	}
-	all := view.Runs{Items: []view.Run{}}
-	subjects := a.subjectsOf(ctx, b, o.subject)
-	for _, q.Subject = range subjects {
-		found, err := listRuns(ctx, b, q, o.all || len(subjects) > 1) // no cursor stands in two lists
-		if err != nil {
-			return nil, nil, "", err
-		}
-		all.Items, all.Next = append(all.Items, found.Items...), found.Next
+	q.Subject, q.UID = o.subject, a.uidOf(ctx, b, o.subject)
+	all, err := listRuns(ctx, b, q, o.all)
+	if err != nil {
+		return nil, nil, "", err
 	}
-	slices.SortStableFunc(all.Items, func(x, y view.Run) int { return y.CreatedAt.Compare(x.CreatedAt) })
 	more := ""
 	if all.Next != "" {
 		more = fmt.Sprintf("more: pawl get --cursor %s, or --all\n", all.Next)
-	}
-	if len(subjects) > 1 && !o.all && len(all.Items) > q.Limit {
-		all.Items, more = all.Items[:q.Limit], fmt.Sprintf("more: pawl get --subject %s --all\n", o.subject)
 	}
 	text := view.RunTable(all.Items, time.Now()).String()
 	if len(all.Items) == 0 {
@@ -188,28 +180,21 @@ func listRuns(ctx context.Context, b backend.Runs, q runstore.Query, whole bool)
 	return all, err
 }
 
-// subjectsOf are the names that runs may have for a subject: an object's runs
-// carry its uid, and people leave it out.
-func (a verbs) subjectsOf(ctx context.Context, b backend.Backend, subject string) []string {
+// uidOf returns the uid of the object that a subject names without it; empty: there is none.
+func (a verbs) uidOf(ctx context.Context, b backend.Backend, subject string) string {
 	if strings.Count(subject, "/") != 2 {
-		return []string{subject}
+		return ""
 	}
 	objects, err := b.Objects()
 	if err != nil {
-		return []string{subject}
+		return ""
 	}
 	kind, name, _ := strings.Cut(subject, "/")
 	o, err := objects.Get(ctx, a.RefOf(kind, "", name))
 	if err != nil {
-		return []string{subject}
+		return ""
 	}
-	return subjectNames(o)
-}
-
-// subjectNames are the subjects of an object's runs: those that its machine
-// started, and those that people did.
-func subjectNames(o control.Object) []string {
-	return []string{o.Ref.String() + "/" + o.UID, o.Ref.String()}
+	return o.UID
 }
 
 func parsePhase(text string) (runtype.Phase, error) {

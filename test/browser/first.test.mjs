@@ -1,0 +1,68 @@
+// What somebody meets first: the front page of a plain server, and an object that a machine drives.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Visitor, browse, missing, row, serve, token } from './fixture.mjs';
+
+const skip = missing() || false;
+
+const lamp = `machine: Lamp
+kind: lamp
+initial: Dark
+states:
+  Dark: {on: [{event: create, to: Lighting}]}
+  Lighting: {flow: Light, then: Lit}
+  Lit: {description: it is lit}
+  Interrupted: {description: the lighting failed}
+`;
+const light = 'flowName: Light\nsteps:\n- {stepName: Switch, uses: exec, with: {command: [echo, light]}}\n';
+
+let server, browser, visitor;
+before(async () => {
+  if (skip) return;
+  const dir = mkdtempSync(join(tmpdir(), 'pawl-browser-'));
+  mkdirSync(join(dir, 'machines'));
+  writeFileSync(join(dir, 'machines/lamp.yaml'), lamp);
+  writeFileSync(join(dir, 'machines/light.yaml'), light);
+  [server, browser] = await Promise.all([serve('server', { config: 'none', dir, more: ['--machines', join(dir, 'machines')] }), browse()]);
+  visitor = new Visitor(server, browser);
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+// signIn opens a place of the console and gives the token.
+async function signIn(place) {
+  const page = await visitor.open(place);
+  await page.getByLabel('Token').fill(token);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  return page;
+}
+
+test('a server without clusters opens on its runs', { skip }, async () => {
+  const page = await signIn('');
+  await page.getByRole('heading', { name: 'Runs' }).waitFor();
+  assert.deepEqual(await page.getByRole('navigation').getByRole('link').allTextContents(), ['Runs', 'Objects']);
+  assert.equal(await page.locator('.fault').count(), 0);
+  await page.context().close();
+});
+
+test('the page of an object shows the runs that its machine started', { skip }, async () => {
+  await server.api('PUT', '/v1/objects/lamp/default/desk', { spec: {} });
+  const page = await signIn('#/objects/lamp/default/desk');
+  const runs = page.getByRole('group', { name: 'Runs', exact: true });
+  await runs.getByRole('link').first().waitFor();
+  assert.match(await runs.innerText(), /Light\s+lamp\/default\/desk/);
+  await page.getByRole('group', { name: /^Steps of run/ }).getByRole('rowheader', { name: 'Switch' }).waitFor();
+  // and so does the list of runs, when it is asked for the object by its name
+  await page.goto(`${server.url}/#/runs?subject=lamp/default/desk`);
+  await row(page, '\\w{8}').getByText('Light').waitFor();
+  await page.context().close();
+});
+
+test('the browser had nothing to complain of at first sight', { skip }, () => {
+  assert.deepEqual(visitor.complaints(), []);
+});
