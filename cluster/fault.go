@@ -10,6 +10,8 @@ func declare(code fault.Code, class fault.Class, title, remedy string) *fault.Ki
 var (
 	NotFound = declare("CLUSTER_NOT_FOUND", fault.Invalid, "there is no such cluster, or it is not yours to see",
 		"List your clusters with `pawl cluster list`; destroyed ones with --state Destroyed.")
+	NameTaken = declare("CLUSTER_EXISTS", fault.Blocked, "the account has a cluster of this name",
+		"Choose another name, or delete the other cluster with `pawl cluster delete NAME --wait`: its name is free as soon as it is Destroyed.")
 	StateRefused = declare("STATE_REFUSED", fault.Blocked, "the state of the cluster does not allow this",
 		"Look at the state with `pawl cluster describe`; wait for the run under way, or recover, stop or delete the cluster.")
 	ClusterInvalid = declare("CLUSTER_INVALID", fault.Invalid, "a parameter of the cluster does not fit",

@@ -76,7 +76,7 @@ type Store interface {
 
 // Change is one write. The store stores all of it or nothing.
 type Change struct {
-	Cluster *Cluster // ID 0: insert; else compare-and-set on Revision; nil: untouched
+	Cluster *Cluster // ID 0: insert; else compare-and-set on Revision; nil: untouched. NameTaken: the account has a living cluster of its name
 	// ClusterID is the cluster of the other fields if Cluster is nil.
 	ClusterID int64
 	Nodes     []*Node       // ID 0: insert

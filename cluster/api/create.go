@@ -49,7 +49,7 @@ func (s *Requests) Create(ctx context.Context, who cluster.Caller, r CreateReque
 	}
 	c, details, err := s.drafter.draft(ctx, who, r)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, s.explainConflict(ctx, err, r.JobID)
 	}
 	job := s.job(who, c, r.JobID, r.Command, "create", digest)
 	job.Owner, job.Password = c.Owner, details.Password

@@ -46,6 +46,9 @@ func (s *drafter) draft(ctx context.Context, who cluster.Caller, r CreateRequest
 	if err := cluster.ValidateOnFailure(r.OnFailure); err != nil {
 		return nil, nil, err
 	}
+	if err := s.nameFree(ctx, owner, r.Name); err != nil {
+		return nil, nil, err
+	}
 	now, nodes := s.options.Now(), r.Size+facts.ControlNodes
 	c := &cluster.Cluster{
 		UUID: control.NewUID(), Name: r.Name, Description: r.Description, Owner: owner, Provider: named.Name,
@@ -60,6 +63,15 @@ func (s *drafter) draft(ctx context.Context, who cluster.Caller, r CreateRequest
 		Username: "admin", Password: cluster.Secret(rand.Text()), NetworkCleanup: r.Network == "",
 		RegistryUsername: r.Registry.Username, RegistryPassword: r.Registry.Password, RegistryURL: r.Registry.URL, RegistryEmail: r.Registry.Email,
 	}, nil
+}
+
+// nameFree refuses the name of a living cluster of the account. The store decides again when the cluster is written.
+func (s *drafter) nameFree(ctx context.Context, owner cluster.Owner, name string) error {
+	same, _, err := s.options.Store.List(ctx, cluster.ClusterQuery{Scope: cluster.Scope{AccountID: owner.AccountID}, Name: name, ExactName: true, Limit: 1})
+	if err == nil && len(same) > 0 {
+		err = cluster.NameTaken.Errorf("the account has a cluster %s already", name).With("parameter", "name")
+	}
+	return err
 }
 
 // entities looks up the entities of a request at the provider that has the zone.

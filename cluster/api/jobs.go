@@ -50,10 +50,10 @@ func (s *Requests) earlierJob(ctx context.Context, who cluster.Caller, id, diges
 	return job, nil
 }
 
-// explainConflict returns JOB_ID_REUSED for a write conflict with another
-// request of the same job id, and other errors as they are.
+// explainConflict returns JOB_ID_REUSED for a conflict with another request of
+// the same job id, and other errors as they are.
 func (s *Requests) explainConflict(ctx context.Context, err error, jobID string) error {
-	if jobID == "" || !errors.Is(err, fault.WriteConflict) {
+	if jobID == "" || !errors.Is(err, fault.WriteConflict) && !errors.Is(err, cluster.NameTaken) {
 		return err
 	}
 	if _, readErr := s.options.Store.Job(ctx, jobID); readErr == nil {

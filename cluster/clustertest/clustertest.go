@@ -32,6 +32,7 @@ func Run(t *testing.T, open func(t testing.TB) cluster.Store) {
 		{"copies go in and out", copies},
 		{"a commit is all or nothing", allOrNothing},
 		{"a cluster is compared and set", clusterConflict},
+		{"a name is one living cluster's of an account", uniqueName},
 		{"a journal row is compared and set", rowConflict},
 		{"a journal key is unique within its cluster", uniqueKey},
 		{"a completed job stays", jobStays},

@@ -112,13 +112,26 @@ func (m *Store) targetOf(c *cluster.Change) (*clusterData, error) {
 		if m.uuids[c.Cluster.UUID] != 0 {
 			return nil, fault.WriteConflict.Errorf("cluster %s exists", c.Cluster.UUID)
 		}
-		return &clusterData{}, nil
+		return &clusterData{}, m.nameFree(c.Cluster)
 	}
 	s := m.clusters[c.Cluster.ID]
 	if s == nil || s.cluster.Revision != c.Cluster.Revision {
 		return nil, fault.WriteConflict.Errorf("cluster %s is not at revision %d", c.Cluster.Name, c.Cluster.Revision)
 	}
+	if s.cluster.Name != c.Cluster.Name {
+		return s, m.nameFree(c.Cluster)
+	}
 	return s, nil
+}
+
+// nameFree refuses the name of another living cluster of the account.
+func (m *Store) nameFree(c *cluster.Cluster) error {
+	for _, other := range m.clusters {
+		if o := other.cluster; c.Name != "" && o.ID != c.ID && o.Name == c.Name && o.Owner.AccountID == c.Owner.AccountID && o.State != cluster.Destroyed {
+			return cluster.NameTaken.Errorf("the account has a cluster %s already", c.Name).With("parameter", "name")
+		}
+	}
+	return nil
 }
 
 // accepts reports whether next may replace the job: the job is open, and next

@@ -94,16 +94,16 @@ func TestLifeOfACluster(t *testing.T) {
 // The results of start, scale, upgrade and recover are the cluster; those of delete, stop and forget are success.
 func TestResultsOfJobs(t *testing.T) {
 	o := newFixture(t, nil)
-	for _, c := range []struct{ command, result, args string }{
+	for i, c := range []struct{ command, result, args string }{
 		{"startContainerCluster", "containercluster", ""}, {"scaleContainerCluster", "containercluster", "size=5"},
 		{"upgradeContainerCluster", "containercluster", "versionid=v1"}, {"upgradeContainerCluster", "containercluster", "KubernetesVersionID=v1&surge=2"},
 		{"recoverContainerCluster", "containercluster", "recovery=restart,adopt"}, {"scaleContainerCluster", "containercluster", "autoscalingenabled=true&minsize=1&maxsize=4"},
 		{"startKubernetesCluster", "kubernetescluster", ""}, {"scaleKubernetesCluster", "kubernetescluster", "size=4&serviceofferingid=o1"},
 		{"upgradeKubernetesCluster", "kubernetescluster", "kubernetesversionid=v1"}, {"upgradeKubernetesCluster", "kubernetescluster", "versionid=v1"},
 		{"stopKubernetesCluster", "success", "forced=true"}, {"deleteKubernetesCluster", "success", ""}, {"deleteContainerCluster", "success", "force=true"},
-		{"forgetContainerCluster", "leaks", "confirm=blue"},
+		{"forgetContainerCluster", "leaks", "confirm=blue13"},
 	} {
-		id := o.create("uma", "blue")
+		id := o.create("uma", fmt.Sprint("blue", i))
 		pairs := []string{"id", id}
 		args, _ := url.ParseQuery(c.args)
 		for name := range args {
@@ -390,14 +390,14 @@ func TestTwoGates(t *testing.T) {
 		}
 	}
 	dev, ops := o.who["uma"].DomainID, o.who["eve"].DomainID
-	for _, c := range []struct {
+	for i, c := range []struct {
 		who, account, domain string
 		code                 int
 	}{
 		{"uma", "uma", dev, 200}, {"uma", "dan", dev, 531}, {"dan", "uma", dev, 200}, {"dan", "eve", ops, 531}, {"op", "eve", ops, 200},
 		{"op", "nobody", ops, 531}, {"op", "eve", "", 431}, {"op", "", ops, 431},
 	} {
-		pairs := []string{"name", "x", "zoneid", "z1", "serviceofferingid", "o1", "size", "1"}
+		pairs := []string{"name", fmt.Sprint("x", i), "zoneid", "z1", "serviceofferingid", "o1", "size", "1"}
 		if c.account != "" {
 			pairs = append(pairs, "accountName", c.account)
 		}

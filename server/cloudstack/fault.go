@@ -40,7 +40,7 @@ var codes = map[*fault.Kind]int{
 	PostRequired: 400, route.Malformed: 400, route.TooLarge: 400, route.TooSlow: 400,
 	SignatureRefused: 401, CommandRefused: 401, route.Unauthenticated: 401, route.Forbidden: 401,
 	RateLimited: 429, MapIndexWrong: 430,
-	ParameterWrong: 431, cluster.NotFound: 431, cluster.ClusterInvalid: 431, cluster.EntityRefused: 431, cluster.JobNotFound: 431,
+	ParameterWrong: 431, cluster.NotFound: 431, cluster.ClusterInvalid: 431, cluster.NameTaken: 431, cluster.EntityRefused: 431, cluster.JobNotFound: 431,
 	cluster.JobReused: 431, account.Invalid: 431, account.DomainNotFound: 431, account.NotFound: 431,
 	CommandUnknown:        432,
 	cluster.AccessRefused: 531, cluster.StateRefused: 531, NoLogin: 531, account.Refused: 531,

@@ -69,7 +69,7 @@ var statuses = map[*fault.Kind]int{
 	FaultNotFound: http.StatusNotFound, Unauthenticated: http.StatusUnauthorized, Forbidden: http.StatusForbidden,
 	HostRefused: http.StatusForbidden, OriginRefused: http.StatusForbidden, RevisionMissing: http.StatusPreconditionRequired,
 	KeyReused: http.StatusUnprocessableEntity, KeyBusy: http.StatusConflict, Busy: http.StatusServiceUnavailable,
-	NotReady: http.StatusServiceUnavailable, account.Exists: http.StatusConflict, account.Refused: http.StatusForbidden,
+	NotReady: http.StatusServiceUnavailable, account.Exists: http.StatusConflict, cluster.NameTaken: http.StatusConflict, account.Refused: http.StatusForbidden,
 	cluster.AccessRefused: http.StatusForbidden, SessionRefused: http.StatusForbidden,
 }
 

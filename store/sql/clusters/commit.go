@@ -28,7 +28,7 @@ func (c *Store) Commit(ctx context.Context, change *cluster.Change) error {
 		defer c.lists.changed(change.Cluster.ID == 0 || change.Cluster.State == cluster.Destroyed)
 	}
 	if err := db.RetryStale(func() error { return w.try(ctx, c.m) }); err != nil {
-		return invalidValue(err)
+		return nameTaken(change.Cluster, invalidValue(err))
 	}
 	w.fillIn()
 	return nil
@@ -41,6 +41,18 @@ func invalidValue(err error) error {
 	switch {
 	case errors.As(err, &pg) && strings.HasPrefix(pg.Code, "22"), sqlite.ErrCode(err) == sqlite.ResultConstraintCheck:
 		return cluster.ClusterInvalid.Errorf("a value does not fit its column: %w", err)
+	}
+	return err
+}
+
+// nameTaken turns the error of the index of names into NameTaken.
+func nameTaken(c *cluster.Cluster, err error) error {
+	var pg *pgconn.PgError
+	switch {
+	case c == nil:
+	case errors.As(err, &pg) && pg.ConstraintName == "container_cluster_name",
+		sqlite.ErrCode(err) == sqlite.ResultConstraintUnique && strings.Contains(err.Error(), "container_cluster.account_id, container_cluster.name"):
+		return cluster.NameTaken.Errorf("the account has a cluster %s already", c.Name).With("parameter", "name")
 	}
 	return err
 }
