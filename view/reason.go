@@ -11,7 +11,20 @@ import (
 
 // Reason returns in one line why a run is in its phase; "" if there is nothing to report.
 func Reason(r Run, now time.Time) string {
-	return join("; ", strings.ToLower(r.Warning), reason(r, now))
+	if r.Warning == NoWorker && r.Phase == runtype.Running { // an attempt that is open, or due, says nothing then
+		return warning(r)
+	}
+	return join("; ", warning(r), reason(r, now))
+}
+
+// NoWorker is the warning of a run that should go on while no process works on the runs of its store.
+const NoWorker = "NoWorker"
+
+func warning(r Run) string {
+	if r.Warning == NoWorker {
+		return "no process works on it, go on with: pawl resume " + Short(r.ID)
+	}
+	return strings.ToLower(r.Warning)
 }
 
 func reason(r Run, now time.Time) string {

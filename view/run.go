@@ -54,7 +54,7 @@ type Run struct {
 	RequestID    string            `json:"requestID,omitempty"`
 	Actor        string            `json:"actor,omitempty" doc:"who started it"`
 	Reason       string            `json:"reason,omitempty" doc:"why it was started"`
-	Warning      string            `json:"warning,omitempty" doc:"Stalled: uncharged failures for more than an hour"`
+	Warning      string            `json:"warning,omitempty" doc:"Stalled: uncharged failures for more than an hour; NoWorker: no process works on the runs of this store"`
 	Stop         *Stop             `json:"stop,omitempty" doc:"the pause or cancel that is in progress or complete"`
 	Healing      []Healing         `json:"healing,omitempty" doc:"one for each code that a healer worked on"`
 	Last         *LastRequest      `json:"lastRequest,omitempty" doc:"the answer to the newest request from outside"`

@@ -143,7 +143,7 @@ func Standing(r Run, now time.Time, style Style) []string {
 		}
 	}
 	if r.Warning != "" {
-		say(yellow, "! "+strings.ToLower(r.Warning))
+		say(yellow, "! "+warning(r))
 	}
 	return lines
 }

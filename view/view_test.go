@@ -266,6 +266,7 @@ func TestReason(t *testing.T) {
 		"progress":          {step(Step{Phase: runtype.StepRunning, Attempts: 1, Progress: &Progress{Done: 3, Total: 10, Text: "files"}}), "3/10 files"},
 		"isolated":          {step(Step{Phase: runtype.StepRunning, Attempts: 3, Isolated: true}), "isolated, attempt 3"},
 		"stalled":           {Run{Phase: runtype.Running, Warning: "Stalled"}, "stalled"},
+		"no worker":         {Run{ID: waiterID, Phase: runtype.Running, Warning: NoWorker, Steps: []Step{{Phase: runtype.StepRunning, Attempts: 2}}}, "no process works on it, go on with: pawl resume b7qd"},
 		"nothing":           {Run{Phase: runtype.Succeeded}, ""},
 	} {
 		if got := Reason(c.run, now); got != c.want {

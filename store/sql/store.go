@@ -85,6 +85,8 @@ type Store interface {
 type Admin interface {
 	// IsOwner reports whether this process may claim and save runs.
 	IsOwner() bool
+	// Owned reports whether any process claims and saves runs. Of a shared store nobody knows: true.
+	Owned() bool
 	// Stats counts what was written since Open.
 	Stats() db.Stats
 	// Check reads the whole store and reports damage.

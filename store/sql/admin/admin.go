@@ -31,6 +31,9 @@ func New(on db.Maintained, runs *runs.Store, encrypter *secrets.Encrypter) *Admi
 // IsOwner reports whether this process may claim and save runs.
 func (a *Admin) IsOwner() bool { return a.db.IsOwner() }
 
+// Owned reports whether any process claims and saves runs.
+func (a *Admin) Owned() bool { return a.db.Owned() }
+
 // Stats counts what was written since Open.
 func (a *Admin) Stats() db.Stats { return a.db.Stats() }
 

@@ -53,6 +53,8 @@ type Maintained interface {
 	Backend
 	// IsOwner reports whether this process may claim and save runs.
 	IsOwner() bool
+	// Owned reports whether any process claims and saves runs; true where nobody knows.
+	Owned() bool
 	// Stats counts what was written since Open.
 	Stats() Stats
 	// Process returns a name of this process that no other process on the database has.

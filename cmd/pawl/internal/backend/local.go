@@ -185,7 +185,22 @@ func (l *Local) Start(ctx context.Context, req workflow.Request) (view.Run, erro
 // Run implements Runs.
 func (l *Local) Run(ctx context.Context, id string) (view.Run, error) {
 	r, err := l.Remote.Run(ctx, id)
-	return l.adopted(ctx, r, err)
+	r, err = l.adopted(ctx, r, err)
+	one := []view.Run{r}
+	l.warn(one)
+	return one[0], err
+}
+
+// warn marks the runs that should go on while no process works on the store.
+func (l *Local) warn(all []view.Run) {
+	if store, _ := l.now(); store.Owned() {
+		return
+	}
+	for i := range all {
+		if r := &all[i]; !r.Phase.Final() && r.Phase != runtype.Paused {
+			r.Warning = view.NoWorker
+		}
+	}
 }
 
 // adopted returns a run as the file of its flow shows it.
@@ -253,8 +268,9 @@ func (l *Local) List(ctx context.Context, q runstore.Query) (view.Runs, error) {
 		loaded = l.loadFaults(r) || loaded
 	}
 	if loaded {
-		return l.Remote.List(ctx, q)
+		page, err = l.Remote.List(ctx, q)
 	}
+	l.warn(page.Items)
 	return page, err
 }
 

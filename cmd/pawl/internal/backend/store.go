@@ -235,6 +235,12 @@ func (s Store) IsOwner() bool {
 	return !ok || admin.IsOwner()
 }
 
+// Owned reports whether any process works on the store, as far as that can be known.
+func (s Store) Owned() bool {
+	admin, ok := s.fullStore.(sql.Admin)
+	return !ok || admin.Owned()
+}
+
 // Admin is the store's side for commands that look after it.
 func (s Store) Admin() (sql.Admin, bool) {
 	admin, ok := s.fullStore.(sql.Admin)

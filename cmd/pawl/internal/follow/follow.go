@@ -91,7 +91,7 @@ func (a Follower) hintGoing(b backend.Runs, r view.Run, interrupted bool) {
 	state := strings.ToLower(string(r.Phase))
 	switch {
 	case b.Alone():
-		a.Hint("%s is %s; go on with: pawl resume %s --wait", id, state, id)
+		a.Hint("%s has not ended, and nobody works on it now; go on with: pawl resume %s --wait", id, id)
 	case interrupted:
 		a.Hint("%s is %s and goes on; watch it with: pawl watch %s", id, state, id)
 	default:

@@ -25,6 +25,9 @@ const adminIdleTimeout = "10min"
 // IsOwner returns true: every process on the database may work on runs.
 func (p *DB) IsOwner() bool { return true }
 
+// Owned returns true: nobody knows the processes on the database.
+func (p *DB) Owned() bool { return true }
+
 // Process implements db.Maintained.
 func (p *DB) Process() string { return p.name }
 

@@ -56,6 +56,19 @@ func (d *DB) serveClient(conn net.Conn) {
 	}
 }
 
+// Owned reports whether a process owns the file: this one, or one that answers at its socket.
+func (d *DB) Owned() bool {
+	if d.owner {
+		return true
+	}
+	conn, err := net.DialTimeout("unix", socketPath(d.path), time.Second)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
+}
+
 // WakeOwner sends the ids of runs that a client has written to the owner of the file.
 func (d *DB) WakeOwner(ids ...string) {
 	if d.owner || len(ids) == 0 {
