@@ -30,7 +30,7 @@ import (
 var Unreachable = fault.Declare(fault.Kind{
 	Code: "SERVER_UNREACHABLE", Class: fault.Transient, Uncharged: true,
 	Title:  "the server does not answer",
-	Remedy: "Check that the server runs and that --server names it. Without --server the verb works on the local store.",
+	Remedy: "Start the server (`pawl dev`, `pawl server`), or name the one that runs with --server. Verbs of runs and objects work on the local store without --server; those of clusters, accounts and keys need a server.",
 })
 
 // Options name a server and the caller.

@@ -13,7 +13,7 @@ var (
 	NameTaken = declare("CLUSTER_EXISTS", fault.Blocked, "the account has a cluster of this name",
 		"Choose another name, or delete the other cluster with `pawl cluster delete NAME --wait`: its name is free as soon as it is Destroyed.")
 	StateRefused = declare("STATE_REFUSED", fault.Blocked, "the state of the cluster does not allow this",
-		"Look at the state with `pawl cluster describe`; wait for the run under way, or recover, stop or delete the cluster.")
+		"Look at the state with `pawl cluster describe NAME`; wait for the run under way, or recover, stop or delete the cluster.")
 	ClusterInvalid = declare("CLUSTER_INVALID", fault.Invalid, "a parameter of the cluster does not fit",
 		"Correct the parameter that the message names and send the request again.")
 	EntityRefused = declare("ENTITY_REFUSED", fault.Invalid, "a zone, offering, template, network or key pair cannot be used",
@@ -27,7 +27,7 @@ var (
 	RunCancelled = declare("RUN_CANCELLED", fault.Blocked, "the run of the cluster was cancelled",
 		"Recover, start, scale or delete the cluster.")
 	AccountLimit = declare("ACCOUNT_LIMIT", fault.Blocked, "a limit of the account does not allow this",
-		"Delete what is not needed, or ask an operator to raise the limit with `pawl account limit`.")
+		"Delete what is not needed, or ask an operator to raise the limit with `pawl account limit NAME`.")
 	RecoveryForbidden = declare("RECOVERY_FORBIDDEN", fault.Blocked, "the recovery policy of the cluster does not allow what is needed",
 		"Recover by hand with a wider policy: `pawl cluster recover NAME --recovery restart,replace`.")
 	LastControl = declare("LAST_CONTROL_NODE", fault.Blocked, "the last control node is replaced only with consent",
@@ -35,7 +35,7 @@ var (
 	DowntimeRefused = declare("DOWNTIME_NOT_ALLOWED", fault.Invalid, "the only control node is upgraded in place, and the endpoint is away meanwhile",
 		"Look at the plan with --dry-run, then allow it: --allow-downtime, allowDowntime on /v1, allowdowntime=true on the query API. With three control nodes the endpoint stays.")
 	UpgradeIncomplete = declare("UPGRADE_INCOMPLETE", fault.Blocked, "a node keeps its old version",
-		"Read the node's log with `pawl cluster logs`; upgrade to the same version again: only nodes of another version are touched. A node that cannot be upgraded in place is replaced with --consent.")
+		"Read the node's log with `pawl cluster logs NAME NODE`; upgrade to the same version again: only nodes of another version are touched. A node that cannot be upgraded in place is replaced with --consent.")
 	ForeignVM = declare("NETWORK_HAS_FOREIGN_VM", fault.Blocked, "a foreign VM is in the network of the cluster",
 		"Move or delete the VM that the message names; the collector then removes the network. Nothing of others is touched.")
 	NodeMissing = declare("NODE_MISSING", fault.Blocked, "a VM of the cluster is gone or does not start",
@@ -43,13 +43,13 @@ var (
 	NodeNotStopped = declare("NODE_NOT_STOPPED", fault.Blocked, "a VM of the cluster did not stop",
 		"Stop again with --forced, or look at the VM at the provider.")
 	NodesNotReady = declare("NODES_NOT_READY", fault.Blocked, "not every node joined in time",
-		"Read the node's log with `pawl cluster logs`, then recover.")
+		"Read the node's log with `pawl cluster logs NAME NODE`, then recover.")
 	EndpointSilent = declare("ENDPOINT_SILENT", fault.Blocked, "the endpoint of the cluster does not answer",
-		"Read the control node's log with `pawl cluster logs`, then recover.")
+		"Read the control node's log with `pawl cluster logs NAME NODE`, then recover.")
 	ClusterFaulty = declare("CLUSTER_FAULTY", fault.Blocked, "the cluster is not what it should be",
-		"`pawl cluster drift` says what differs; recover it, or let the recovery policy do so.")
+		"`pawl cluster drift NAME` says what differs; recover it, or let the recovery policy do so.")
 	ResourceLeaked = declare("RESOURCE_LEAKED", fault.Blocked, "a resource could not be deleted several times",
-		"Delete it at the provider, or mend what the last fault says; the collector goes on by itself. `pawl cluster forget` gives it up.")
+		"Delete it at the provider, or mend what the last fault says; the collector goes on by itself. `pawl cluster forget NAME` gives it up.")
 	TokenRefused = declare("NODE_TOKEN_REFUSED", fault.Invalid, "the token of the node is unknown, expired, or for another node",
 		"A node gets its token when it is created; replace the node by recovering the cluster.")
 )

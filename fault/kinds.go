@@ -17,6 +17,11 @@ var (
 		Title:  "the control plane does not answer",
 		Remedy: "Wait: the work continues by itself when the control plane is back. Check its health if this lasts.",
 	})
+	ListenFailed = Declare(Kind{
+		Code: "LISTEN_FAILED", Class: Blocked,
+		Title:  "it cannot listen on this address",
+		Remedy: "Stop the program that has the port (`ss -ltnp` shows it), or choose another address with the flag for it (--listen): HOST:PORT, with port 0 for a free one.",
+	})
 	WriteConflict = Declare(Kind{
 		Code: "WRITE_CONFLICT", Class: Transient, Uncharged: true,
 		Title:  "the record was changed by another client in between",

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/server/auth"
 	"github.com/pawl-dev/pawl/server/route"
 )
@@ -30,7 +31,7 @@ func checkListen(o Options) error {
 
 func checkOptions(o Options) error {
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
-		return route.Malformed.Errorf("listen address %q is not HOST:PORT: %w", o.Listen, err)
+		return fault.ListenFailed.Errorf("listen address %q is not HOST:PORT: %w", o.Listen, err)
 	}
 	if (o.CertFile == "") != (o.KeyFile == "") {
 		return route.Malformed.Errorf("TLS needs both a certificate and a key")
@@ -68,7 +69,7 @@ func listen(o Options) (net.Listener, error) {
 	}
 	ln, err := net.Listen("tcp", o.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", o.Listen, err)
+		return nil, fault.ListenFailed.Errorf("%w", err)
 	}
 	if o.CertFile != "" {
 		return tls.NewListener(ln, config), nil

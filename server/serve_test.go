@@ -56,7 +56,7 @@ func TestUnsafeOptionsAreRefused(t *testing.T) {
 		{"a name", func(o *server.Options) { o.Listen = "pawl.example.com:7295" }, route.ListenUnsafe},
 		{"with an empty set of tokens", func(o *server.Options) { o.Listen, o.Tokens = ":7295", &auth.Tokens{} }, route.ListenUnsafe},
 		{"with a token", func(o *server.Options) { o.Listen, o.Tokens = ":7295", servertest.Tokens(t, servertest.Secret) }, nil},
-		{"no port", func(o *server.Options) { o.Listen = "127.0.0.1" }, route.Malformed},
+		{"no port", func(o *server.Options) { o.Listen = "127.0.0.1" }, fault.ListenFailed},
 		{"certificate without key", func(o *server.Options) { o.CertFile = "x" }, route.Malformed},
 	} {
 		o := server.Options{Engine: engine}
@@ -233,4 +233,16 @@ func certificate(t *testing.T) (cert, key string, pool *x509.CertPool) {
 	pool = x509.NewCertPool()
 	pool.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 	return cert, key, pool
+}
+
+func TestAddressInUseNamesItsRemedy(t *testing.T) {
+	h := servertest.New(t, nil)
+	taken := strings.TrimPrefix(h.URL, "http://")
+	second, err := server.New(server.Options{Engine: h.Engine, Listen: taken})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := second.Listen(); fault.Of(err) != fault.ListenFailed || !strings.Contains(err.Error(), taken) {
+		t.Errorf("got %v, want LISTEN_FAILED that names %s", err, taken)
+	}
 }

@@ -36,6 +36,9 @@ func TestBadInput(t *testing.T) {
 	write("group_step_group.yaml", "groupName: G\nsteps:\n- {stepName: A, wait: {for: 1ms}}\n")
 	write("machine.yaml", "machine: m\nkind: m\ninitial: A\nstates:\n  A: {rests: true}\n")
 	write("empty.yaml", "")
+	if err := os.Mkdir("folder", 0o700); err != nil {
+		t.Fatal(err)
+	}
 	write("list.json", "[1]")
 
 	tests := []struct {
@@ -55,6 +58,11 @@ func TestBadInput(t *testing.T) {
 		{"get Thing_ x", 1, "OBJECT_NOT_FOUND"},
 		{"get flows Nope", 1, "FLOW_UNKNOWN"},
 		{"get faults NOPE", 1, "FAULT_NOT_FOUND"},
+		{"explain NOPE", 1, "pawl get faults"},
+		{"server --listen 127.0.0.1:99999", 1, "LISTEN_FAILED"},
+		{"server --listen nonsense", 1, "LISTEN_FAILED"},
+		{"lint folder", 2, "FOLDER_EMPTY"},
+		{"run folder", 2, "folder is a folder: name a file of it, or load it by --flows folder"},
 		{"get --log-level loud", 2, "--log-level loud"},
 		{"get --timeout soon", 2, "invalid argument"},
 		{"describe", 2, "accepts between 1 and 2"},

@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/pawl-dev/pawl/fault"
 )
 
 // checks are the checks of /healthz or /readyz. They may be added at any time.
@@ -97,7 +99,7 @@ func hasToken(r *http.Request, token string) bool {
 func (m *Manager) serve(listen, token string) error {
 	listener, err := net.Listen("tcp", listen)
 	if err != nil {
-		return fmt.Errorf("controller: listening on %s: %w", listen, err)
+		return fault.ListenFailed.Errorf("%w", err)
 	}
 	m.listener = listener
 	server := &http.Server{

@@ -34,9 +34,9 @@ var (
 	CursorInvalid = declare("CURSOR_INVALID", fault.Invalid, "the cursor is not one of this server",
 		"Begin without a cursor, then use the next of each page unchanged.")
 	FaultNotFound = declare("FAULT_NOT_FOUND", fault.Invalid, "no fault of this code is declared",
-		"List the codes with pawl explain.")
+		"List the codes with `pawl get faults`.")
 	Unauthenticated = declare("UNAUTHENTICATED", fault.Invalid, "the request has no valid token",
-		"Send the header Authorization: Bearer TOKEN; for the command line set PAWL_TOKEN. On the machine of the store, `pawl token create` without --server creates one.")
+		"Give a token that the server knows: a line of its --token-file, or one that `pawl token create` makes on the machine of its store, without --server. The console asks for it, the command line takes PAWL_TOKEN, a program sends Authorization: Bearer TOKEN.")
 	Forbidden = declare("FORBIDDEN", fault.Invalid, "this account may not do that",
 		"Ask an operator, or use an operator's token.")
 	HostRefused = declare("HOST_REFUSED", fault.Invalid, "the request names a foreign host, and the server listens on loopback",

@@ -33,6 +33,13 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 )
 
+// FolderEmpty is the fault of a folder that was given to load and holds nothing.
+var FolderEmpty = fault.Declare(fault.Kind{
+	Code: "FOLDER_EMPTY", Class: fault.Invalid,
+	Title:  "the folder holds no file to load",
+	Remedy: "Put *.yaml or *.yml files into the folder, or name another one.",
+})
+
 // Limits of files.
 const (
 	maxFileSize   = 1 << 20
@@ -177,7 +184,7 @@ func gather(paths []string) (named, siblings []File, err error) {
 			return nil, nil, err
 		}
 		if len(inside) == 0 {
-			return nil, nil, workflow.FlowInvalid.Errorf("%s holds no *.yaml or *.yml file", path)
+			return nil, nil, FolderEmpty.Errorf("%s holds no *.yaml or *.yml file", path)
 		}
 		for _, file := range inside {
 			if err := add(&named, file, true); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -63,6 +64,9 @@ func (a verbs) start(ctx context.Context, what string, o runOptions, waitGiven b
 	req := workflow.Request{Flow: what, Subject: o.subject, RequestID: o.requestID, Labels: o.labels,
 		Actor: workflow.Actor{Name: a.Actor(), Reason: o.reason}}
 	var given []string
+	if info, err := os.Stat(what); err == nil && info.IsDir() {
+		return cli.FileWrong.Errorf("%s is a folder: name a file of it, or load it by --flows %s and name the flow", what, what)
+	}
 	if files.IsFile(what) {
 		name, err := files.FlowName(what)
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/foundationdb/sandbox"
 )
 
@@ -91,7 +92,7 @@ func (a verbs) playFoundationDB(ctx context.Context, o serverOptions, w worldOpt
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.listen)
 	if err != nil {
-		return cli.Usage.Errorf("--listen %s: %w", o.listen, err)
+		return fault.ListenFailed.Errorf("%w", err)
 	}
 	file := w.kubeconfig
 	if file == "" {
