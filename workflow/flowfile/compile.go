@@ -273,7 +273,7 @@ func (c *flowCompiler) codes(s *stepDoc) {
 	for _, code := range s.policy.retry.Not {
 		if code != "" && !c.expanded && !c.knowsCode(code) {
 			n := s.found["retry"]
-			c.warnf(position{s.at.file, n.Line, n.Column}, "retry.not names %s, which is not declared here", code)
+			c.errorf(position{s.at.file, n.Line, n.Column}, "retry.not names %s, which is not declared here: declare it in a *_faults.yaml", code)
 		}
 	}
 }

@@ -156,6 +156,10 @@ func (r *reader) waitAlone(s *stepDoc) {
 func (r *reader) policyKeys(p *policy) map[string]read {
 	return map[string]read{
 		"retry": func(n *yaml.Node) {
+			if n.Kind == yaml.ScalarNode {
+				r.problem(n, "retry must be a mapping, not %s: write {attempts: %s}", plain.Kind(n), n.Value)
+				return
+			}
 			var factor *float64
 			r.object(n, "retry", map[string]read{
 				"attempts": r.whole("attempts", 1, &p.retry.Attempts),

@@ -2,6 +2,7 @@ package flowfile
 
 import (
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -90,13 +91,24 @@ func (l *library) lintSecrets(s *stepDoc, n *yaml.Node) {
 	}
 }
 
-// lintExec warns if nothing declares the fault of an exit code.
+// inScript finds ${input.x} and ${steps["A"].x}: expressions, since no variable of a shell has a dot in its name.
+var inScript = regexp.MustCompile(`\$\{\s*(?:` + strings.Join(reservedNames, "|") + `)(?:\[[^\]]*\])?\.[^}]*\}`)
+
+// lintExec reports exit codes whose fault nothing declares, and expressions in a script.
 func (l *library) lintExec(s *stepDoc) {
 	var with struct {
 		Faults map[string]any `json:"faults"`
+		Shell  string         `json:"shell"`
 	}
 	if json.Unmarshal(s.with, &with) != nil {
 		return
+	}
+	if found := inScript.FindString(with.Shell); found != "" {
+		at := s.uses.at
+		if n := descend(s.withNode, "shell"); n != nil {
+			at.line, at.column = n.Line, n.Column
+		}
+		l.errorf(at, "a shell script holds no expressions, and to the shell %s is a bad substitution: add env: {NAME: \"%s\"} to with, and write \"$NAME\" in the script", found, found)
 	}
 	for _, exit := range keysOf(with.Faults) {
 		code, ok := with.Faults[exit].(string)
@@ -107,7 +119,7 @@ func (l *library) lintExec(s *stepDoc) {
 		if n := descend(s.withNode, "faults"); n != nil {
 			at.line, at.column = n.Line, n.Column
 		}
-		l.warnf(at, "exit code %s stands for %s, which is not declared here: declare it in a *_faults.yaml", exit, code)
+		l.errorf(at, "exit code %s stands for %s, which is not declared here: declare it in a *_faults.yaml", exit, code)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
@@ -354,6 +355,9 @@ func (a verbs) signalCommand() *cobra.Command {
 			if err := b.Send(ctx, r.ID, s); err != nil {
 				return err
 			}
+			if hint := unawaited(r, s.Name); hint != "" {
+				a.Hint("%s", hint)
+			}
 			if cmd.Flags().Changed("wait") {
 				a.Hint("accepted %s", s.ID)
 				return follow.Follower{App: a.App}.Follow(ctx, b, follow.Reading{ID: r.ID, After: r.Revision, Wait: wait, Since: &r})
@@ -369,6 +373,25 @@ func (a verbs) signalCommand() *cobra.Command {
 	f.StringVar(&data, "data", "", "`JSON` payload, at most 64 KiB")
 	cli.WaitFlag(cmd, &wait, 0, "follow the run, at most this long")
 	return cmd
+}
+
+// unawaited says that no step of a run waits for a signal now; "" if one does, or nobody knows.
+func unawaited(r view.Run, signal string) string {
+	var others []string
+	for _, s := range r.Steps {
+		switch {
+		case s.Wait == nil || s.Phase != runtype.StepWaiting || s.Wait.Signal == "":
+		case s.Wait.Signal == signal:
+			return ""
+		default:
+			others = append(others, fmt.Sprintf("%s waits for %s", s.Name, s.Wait.Signal))
+		}
+	}
+	said := fmt.Sprintf("no step of %s waits for signal %s now; the run keeps it until one does", view.Short(r.ID), signal)
+	if len(others) > 0 {
+		said += " (" + strings.Join(others, ", ") + ")"
+	}
+	return said
 }
 
 func (a verbs) progressCommand() *cobra.Command {
