@@ -175,7 +175,7 @@ func (c *Controller) pass(ctx context.Context, queue *Queue, key string) {
 
 func (c *Controller) succeeded(ctx context.Context, queue *Queue, key string, out outcome.Outcome) {
 	if err := c.report(ctx, key, nil); err != nil {
-		c.Log.Warn("the object's state could not be reported", "controller", c.Name, "key", key, "error", err)
+		c.Log.Log(ctx, LogLevel(err), "the object's state could not be reported", "controller", c.Name, "key", key, "error", err)
 		queue.Retry(key)
 		return
 	}
@@ -183,6 +183,15 @@ func (c *Controller) succeeded(ctx context.Context, queue *Queue, key string, ou
 	if out.After() > 0 {
 		queue.AddAfter(key, out.After())
 	}
+}
+
+// LogLevel is the level at which a failure that is tried again is logged. That somebody else wrote in between is
+// ordinary, and the next try reads what they wrote: Debug. All else is Warn.
+func LogLevel(err error) slog.Level {
+	if fault.Of(err) == fault.WriteConflict {
+		return slog.LevelDebug
+	}
+	return slog.LevelWarn
 }
 
 func (c *Controller) failed(ctx context.Context, queue *Queue, key string, err error) {
@@ -201,7 +210,7 @@ func (c *Controller) failed(ctx context.Context, queue *Queue, key string, err e
 		}
 		err = reportErr // the report failed: retry the key, then report again
 	}
-	c.Log.Warn("reconcile failed", "controller", c.Name, "key", key, "code", kind.Code, "error", err, "again", queue.Retry(key))
+	c.Log.Log(ctx, LogLevel(err), "reconcile failed", "controller", c.Name, "key", key, "code", kind.Code, "error", err, "again", queue.Retry(key))
 }
 
 func (c *Controller) report(ctx context.Context, key string, exhaustedErr error) (err error) {

@@ -104,7 +104,7 @@ func (w *worker[T]) runPass(ctx context.Context, ref control.Ref) (out outcome.O
 func (w *worker[T]) succeeded(ctx context.Context, key reconcile.Request, ref control.Ref, obj T, out outcome.Outcome) reconcile.Result {
 	if err := w.revive(ctx, obj, out); err != nil {
 		after := w.retries.delay(key)
-		w.log.Warn("the object's state could not be reported", "controller", w.name, "key", ref.String(), "error", err, "again", after)
+		w.log.Log(ctx, control.LogLevel(err), "the object's state could not be reported", "controller", w.name, "key", ref.String(), "error", err, "again", after)
 		return reconcile.Result{RequeueAfter: after}
 	}
 	w.retries.forget(key)
@@ -134,7 +134,7 @@ func (w *worker[T]) failed(ctx context.Context, key reconcile.Request, ref contr
 		err = reportErr // the fault was not written: retry the key, then write it again
 	}
 	after := w.retries.delay(key)
-	w.log.Warn("reconcile failed", "controller", w.name, "key", ref.String(), "code", kind.Code, "error", err, "again", after)
+	w.log.Log(ctx, control.LogLevel(err), "reconcile failed", "controller", w.name, "key", ref.String(), "code", kind.Code, "error", err, "again", after)
 	return reconcile.Result{RequeueAfter: after}
 }
 

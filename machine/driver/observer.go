@@ -132,7 +132,7 @@ func (l *observer) serve(ctx context.Context, queue *control.Queue, key string) 
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		l.d.options.Logger.Warn("an observation was not kept", "object", name, "observation", o.Name, "error", err)
+		l.d.options.Logger.Log(ctx, control.LogLevel(err), "an observation was not kept", "object", name, "observation", o.Name, "error", err)
 	}
 	queue.AddAfter(key, o.Every)
 }

@@ -348,7 +348,7 @@ func (p *parts) serve(ctx context.Context, s *server.Server, ln net.Listener) er
 		all.Go(func() {
 			if err := do(ctx); err != nil && ctx.Err() == nil {
 				cancel(fmt.Errorf("%s: %w", name, err))
-			} else if err != nil {
+			} else if err != nil && !errors.Is(err, context.Canceled) {
 				p.log.Warn("a part of the server did not end well", "part", name, "error", err)
 			}
 		})
