@@ -16,7 +16,7 @@ func TestWhatNoRunCanMeanIsAnError(t *testing.T) {
 		_, err := Parse([]File{{"f.yaml", []byte("flowName: F\ninput: {type: object, properties: {who: {type: string, default: a}}}\nsteps:\n- {stepName: S, " + c.step + "}\n")}}, Options{Actions: fleetActions, AnyAction: true})
 		var problems Problems
 		if err != nil {
-			problems = err.(Problems) //nolint:errorlint // that is what Parse returns
+			problems = err.(Problems)
 		}
 		switch {
 		case c.says == "" && err != nil:
