@@ -40,11 +40,13 @@ func (b *fixture) ctx() context.Context {
 	return ctx
 }
 
-func (b *fixture) instance(name string, kind port.Type) {
+func (b *fixture) instance(name string, kind port.Type) { b.t.Helper(); b.up(c1, name, kind) }
+
+func (b *fixture) up(c port.Ref, name string, kind port.Type) {
 	b.t.Helper()
 	want := port.Instance{Name: name, ID: name, Type: kind}
 	eventually(b.t, 30*time.Second, "instance "+name, func() error {
-		got, err := b.ports.Instances.Ensure(b.ctx(), c1, want)
+		got, err := b.ports.Instances.Ensure(b.ctx(), c, want)
 		if err == nil && got.State != port.Up {
 			err = fmt.Errorf("%s: %s", got.State, got.Message)
 		}
@@ -98,12 +100,14 @@ func (b *fixture) create(writer string, readers ...string) {
 }
 
 // connect opens a session in an instance.
-func (b *fixture) connect(name string) (*pgx.Conn, error) {
-	p, err := b.Instances().Locate(b.t.Context(), c1.Of(name))
+func (b *fixture) connect(name string) (*pgx.Conn, error) { return b.connectTo(c1, name) }
+
+func (b *fixture) connectTo(cluster port.Ref, name string) (*pgx.Conn, error) {
+	p, err := b.Instances().Locate(b.t.Context(), cluster.Of(name))
 	if err != nil {
 		return nil, err
 	}
-	password, err := b.Password(c1)
+	password, err := b.Password(cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -123,8 +127,10 @@ func (b *fixture) exec(name, sql string) {
 	b.must(err)
 }
 
-func (b *fixture) query(name, sql string) (string, error) {
-	c, err := b.connect(name)
+func (b *fixture) query(name, sql string) (string, error) { return b.queryOf(c1, name, sql) }
+
+func (b *fixture) queryOf(cluster port.Ref, name, sql string) (string, error) {
+	c, err := b.connectTo(cluster, name)
 	if err != nil {
 		return "", err
 	}

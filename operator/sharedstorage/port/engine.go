@@ -61,16 +61,18 @@ type Status struct {
 	Followers []string `json:"followers"`         // of a primary: the instances that it streams to, as it says itself; nil: unknown
 	Stalled   bool     `json:"stalled,omitempty"` // of a primary: it answers no commit, because it streams to none of those that must have one
 
-	Parameters string    `json:"parameters,omitempty"` // hash of the parameters that are set (see Hash)
-	Restart    bool      `json:"restart,omitempty"`    // a parameter needs a restart
-	Started    time.Time `json:"started,omitzero"`
-	Code       string    `json:"code,omitempty"` // fault of the last start or install
-	Message    string    `json:"message,omitempty"`
+	Parameters string        `json:"parameters,omitempty"` // hash of the parameters that are set (see Hash)
+	Restart    bool          `json:"restart,omitempty"`    // a parameter needs a restart
+	Started    time.Time     `json:"started,omitzero"`
+	Archive    ArchiveStatus `json:"archive,omitzero"`
+	Code       string        `json:"code,omitempty"` // fault of the last start or install
+	Message    string        `json:"message,omitempty"`
 }
 
 // Source is where the data of a new instance come from.
 type Source struct {
-	From string `json:"from,omitempty"` // the instance to copy; empty: a new, empty database, or the clone on the volume
+	From    string   `json:"from,omitempty"`    // the instance to copy; empty: a new, empty database, or the clone on the volume
+	Restore *Restore `json:"restore,omitempty"` // the backup to begin with, instead
 }
 
 // StopMode is the way in which an engine is stopped.

@@ -149,6 +149,7 @@ func (a *Agent) configuration(r record, recovery bool) string {
 	s := setup{Bind: a.cfg.Bind, Port: a.cfg.Port, Name: a.name, Params: a.parameters(r), PassFile: a.srv.path(confName, "pgpass")}
 	s.Sync = r.sync(a.name, a.cfg.Durability, a.live.receiving)
 	s.Floors, s.Volume = r.Floors, a.srv.volumeSize()
+	s.Archive, s.ArchiveTimeout = a.archive.command(r.Archive), r.Archive != nil
 	if recovery && !r.Hold && r.Promote == 0 {
 		s.Upstream = r.Upstream
 	}
@@ -262,7 +263,11 @@ func (a *Agent) install(ctx context.Context) error {
 	}
 	_, seedErr := os.Stat(a.cfg.Seed)
 	var err error
-	if a.cfg.Seed != "" && seedErr == nil {
+	if want.Restore != nil {
+		if _, err = a.archive.restore(ctx, *want.Restore, restoreConf, a.srv.path(newName)); err == nil {
+			err = a.srv.place()
+		}
+	} else if a.cfg.Seed != "" && seedErr == nil {
 		err = a.srv.take(ctx, a.cfg.Seed)
 	} else {
 		err = a.srv.initialize(ctx)
@@ -270,7 +275,7 @@ func (a *Agent) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.change(func(r *record) { r.Installed = want.Key }) // their password is set when the engine writes
+	return a.change(func(r *record) { r.Installed, r.Install = want.Key, &installation{Key: want.Key} }) // their password is set when the engine writes
 }
 
 // reserve creates the replication slot of this instance in another engine.
@@ -416,6 +421,9 @@ func (a *Agent) promote(ctx context.Context, f facts) error {
 		return err
 	}
 	a.ensureGuard()
+	if err := a.srv.announce(); err != nil {
+		a.log.Warn("the log of the former writer may not be archived", "err", err)
+	}
 	if err := a.sql(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, "SELECT pg_promote(false)")
 		return err

@@ -46,10 +46,11 @@ type Agent struct {
 	http    *http.Client // to the other agents
 	version string
 
-	kick   chan struct{}
-	tenure tenure
-	asking chan struct{} // guards conn
-	conn   *pgx.Conn
+	kick    chan struct{}
+	tenure  tenure
+	archive *archiver
+	asking  chan struct{} // guards conn
+	conn    *pgx.Conn
 
 	reloading sync.Mutex
 
@@ -98,6 +99,9 @@ func NewAgent(dir string, o AgentOptions) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	if srv.log = o.Log; srv.log == nil {
+		srv.log = slog.New(slog.DiscardHandler)
+	}
 	a := &Agent{
 		cfg: cfg, name: cfg.Cluster.Instance, srv: srv, grants: o.Grants, log: o.Log, said: o.EngineLog,
 		kick: make(chan struct{}, 1), asking: make(chan struct{}, 1),
@@ -118,6 +122,7 @@ func NewAgent(dir string, o AgentOptions) (*Agent, error) {
 	if a.secret, err = openKey(cfg.PasswordFile); err != nil {
 		return nil, err
 	}
+	a.archive = &archiver{srv: srv, sql: a.sql}
 	if err := ReadJSON(srv.path(recordName), &a.rec); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, port.StorageFailed.Errorf("the record of the agent: %w", err)
 	}
@@ -154,6 +159,7 @@ func (a *Agent) Run(ctx context.Context) error {
 
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	a.archive.serve(serving)
 	var tasks sync.WaitGroup
 	tasks.Go(func() { a.keepLease(serving) })
 	tasks.Go(func() { a.watchLease(serving) })
@@ -167,6 +173,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		err = nil
 	case err = <-failed:
 	}
+	a.archive.stop()
 	a.finish(serving)
 	stop()
 	tasks.Wait()

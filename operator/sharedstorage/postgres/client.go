@@ -59,7 +59,7 @@ func (e Engine) Status(ctx context.Context, id port.Ref) (port.Status, error) {
 
 // Install implements port.Engine.
 func (e Engine) Install(ctx context.Context, id port.Ref, from port.Source, key string) error {
-	in := installCall{Key: key}
+	in := installCall{Key: key, Restore: from.Restore}
 	if from.From != "" {
 		p, err := e.Locator.Locate(ctx, id.Of(from.From))
 		if err != nil {
@@ -185,4 +185,27 @@ func parallel(names []string, do func(name string)) {
 		all.Go(func() { do(name) })
 	}
 	all.Wait()
+}
+
+var _ port.Archiver = Engine{}
+
+// Archive implements port.Archiver.
+func (e Engine) Archive(ctx context.Context, id port.Ref, to *port.Repository) error {
+	_, err := call[nothing](ctx, e, id, http.MethodPost, "archive", archiveCall{to})
+	return err
+}
+
+// Backup implements port.Archiver.
+func (e Engine) Backup(ctx context.Context, id port.Ref, want port.BackupOrder) (port.Backup, error) {
+	return call[port.Backup](ctx, e, id, http.MethodPost, "backup", want)
+}
+
+// Backups implements port.Archiver.
+func (e Engine) Backups(ctx context.Context, id port.Ref) ([]port.Backup, error) {
+	return call[[]port.Backup](ctx, e, id, http.MethodGet, "backups", nil)
+}
+
+// Verify implements port.Archiver.
+func (e Engine) Verify(ctx context.Context, id port.Ref, want port.VerifyOrder) (port.Backup, error) {
+	return call[port.Backup](ctx, e, id, http.MethodPost, "verify", want)
 }

@@ -39,6 +39,10 @@ func (a *Agent) handler() http.Handler {
 	handle("POST /v1/apply", answer(a.callApply))
 	handle("POST /v1/members", answer(a.callMembers))
 	handle("POST /v1/confirm", answer(a.callConfirm))
+	handle("POST /v1/archive", answer(a.callArchive))
+	handle("POST /v1/backup", answer(a.callBackup))
+	handle("GET /v1/backups", answer(a.callBackups))
+	handle("POST /v1/verify", answer(a.callVerify))
 	return mux
 }
 
@@ -123,6 +127,7 @@ func (a *Agent) Status(ctx context.Context) (AgentStatus, error) {
 	st := AgentStatus{Name: a.name, Node: a.cfg.Node, Wanted: a.rec.Run, Ahead: a.rec.Ahead, Members: a.rec.Members.Version, Job: a.live.job}
 	st.Installed = installed
 	st.Running, st.Version, st.Lag = running, a.version, -1
+	st.Archive = a.archive.observed(a.rec.Archive)
 	st.Parameters, st.Wrote = port.Hash(a.parameters(a.rec)), a.rec.Epoch
 	if err := a.live.fault; err != nil {
 		st.Code, st.Message = string(fault.Of(err).Code), fault.Message(err)
@@ -176,7 +181,9 @@ func (a *Agent) callInstall(_ context.Context, in installCall) (nothing, error) 
 	a.mu.Lock()
 	a.live.retry, a.live.failures = time.Time{}, 0
 	a.mu.Unlock()
-	return nothing{}, a.change(func(r *record) { r.Install, r.Installed = &installation{Key: in.Key, From: in.From}, "" })
+	return nothing{}, a.change(func(r *record) {
+		r.Install, r.Installed = &installation{Key: in.Key, From: in.From, Restore: in.Restore}, ""
+	})
 }
 
 func (a *Agent) callStart(context.Context, nothing) (nothing, error) {

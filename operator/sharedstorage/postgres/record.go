@@ -31,11 +31,15 @@ type record struct {
 	Timeline int64             `json:"timeline,omitempty"` // the newest that it received or wrote
 	Floors   map[string]string `json:"floors,omitempty"`   // lower limits for settings since the last start as a follower
 	Password string            `json:"password,omitempty"` // hash of the password that was set
+
+	Archive *port.Repository `json:"archive,omitempty"` // where the log is archived while this engine writes
 }
 
 type installation struct {
 	Key  string    `json:"key"`
 	From *Upstream `json:"from,omitempty"`
+
+	Restore *port.Restore `json:"restore,omitempty"` // the backup to begin with; gone once it is installed, with its secrets
 }
 
 // Membership is what the cluster manager sends to every agent.

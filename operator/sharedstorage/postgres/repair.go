@@ -28,6 +28,10 @@ func (a *Agent) repair(ctx context.Context, r record, s engineState) {
 // repairWriter sets the password of this cluster if the data came from elsewhere or if the
 // password was replaced, and drops the slots of instances that left.
 func (a *Agent) repairWriter(ctx context.Context, r record) error {
+	a.archive.prepare(r.Archive)
+	if err := a.archive.observe(ctx, r.Archive); err != nil {
+		return err
+	}
 	if password := a.secret.present(); r.Password != short(password) {
 		if err := a.sql(ctx, func(ctx context.Context, c *pgx.Conn) error {
 			_, err := c.Exec(ctx, "ALTER ROLE "+superuser+" PASSWORD "+literal(password))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,6 +26,7 @@ type server struct {
 	dir string
 	cfg Config
 	as  *syscall.Credential
+	log *slog.Logger
 
 	using sync.Mutex
 	shown string // the password for connections to other engines
@@ -140,9 +142,12 @@ func (s *server) write(path, text string) error {
 	return s.chown(path)
 }
 
-// command returns a program of PostgreSQL that ends with the context.
+// command returns a program of PostgreSQL, or of this path, that ends with the context.
 func (s *server) command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, filepath.Join(s.cfg.Binaries, name), args...)
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(s.cfg.Binaries, name)
+	}
+	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = s.path(runName)
 	cmd.Env = []string{"PATH=" + s.cfg.Binaries + ":/usr/bin:/bin", "LC_ALL=C", "TZ=UTC", "PGPASSFILE=" + s.path(confName, "pgpass"), "HOME=" + s.path(runName), "PGCONNECT_TIMEOUT=5"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setpgid: true}
@@ -334,8 +339,10 @@ func (s *server) start() (Process, error) {
 
 // find finds the engine by its pid file: the process with this start time that has this data
 // directory in its command line.
-func (s *server) find() Process {
-	text, err := os.ReadFile(s.path(dataName, "postmaster.pid"))
+func (s *server) find() Process { return s.findIn(s.data()) }
+
+func (s *server) findIn(data string) Process {
+	text, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
 	if err != nil {
 		return Process{}
 	}
@@ -344,7 +351,7 @@ func (s *server) find() Process {
 	if err != nil || pid <= 1 {
 		return Process{}
 	}
-	if p := ProcessOf(pid); p.Running() && p.Runs(s.data()) {
+	if p := ProcessOf(pid); p.Running() && p.Runs(data) {
 		return p
 	}
 	return Process{}

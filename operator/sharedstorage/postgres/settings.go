@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -104,6 +105,9 @@ type setup struct {
 	Volume   int64     // size of the volume in bytes; 0: unknown
 	Upstream *Upstream // the engine from which a follower receives; nil: none
 	PassFile string
+
+	Archive        string // archive_command
+	ArchiveTimeout bool   // a segment is archived after a while, even if it is not full
 }
 
 // configuration returns the text of postgresql.conf. Of equal names in the file the last one
@@ -122,6 +126,10 @@ func configuration(s setup) string {
 	maps.Copy(values, fixed)
 	values["listen_addresses"], values["port"] = s.Bind, strconv.Itoa(int(s.Port))
 	values["cluster_name"] = s.Name
+	values["archive_mode"], values["archive_command"] = "on", cmp.Or(s.Archive, off)
+	if s.ArchiveTimeout && values["archive_timeout"] == "" {
+		values["archive_timeout"] = "60s"
+	}
 	values["synchronous_standby_names"] = standbyNames(s.Sync)
 	values["primary_conninfo"], values["primary_slot_name"] = "", ""
 	if s.Upstream != nil {

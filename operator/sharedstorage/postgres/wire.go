@@ -29,6 +29,8 @@ type (
 	installCall struct {
 		Key  string    `json:"key"`
 		From *Upstream `json:"from,omitempty"`
+
+		Restore *port.Restore `json:"restore,omitempty"`
 	}
 	stopCall struct {
 		Mode port.StopMode `json:"mode"`
