@@ -194,14 +194,15 @@ var table = map[string]layer{
 	// The operator itself uses the types of Kubernetes but no client: it also runs without a
 	// cluster.
 	"operator/sharedstorage":                     {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/condition", "operator/sharedstorage/port"}), libs: apiLibs},
+	"operator/sharedstorage/backups":             {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/condition", "operator/sharedstorage", "operator/sharedstorage/port"}), libs: apiLibs},
 	"operator/sharedstorage/port":                {kind: edge, rule: storageRule, layers: libraryLayers},
 	"operator/sharedstorage/sim":                 {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"operator/sharedstorage/port"})},
 	"operator/sharedstorage/postgres":            {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"operator/sharedstorage/port", "operator/sharedstorage/postgres/failsafe", "operator/sharedstorage/postgres/metrics", "operator/sharedstorage/postgres/pgbackrest"}), libs: anyLib},
 	"operator/sharedstorage/postgres/pgbackrest": {kind: edge, rule: storageRule, layers: slices.Concat(libraryLayers, []string{"operator/sharedstorage/port"})},
 	"operator/sharedstorage/postgres/metrics":    {kind: edge, rule: storageRule, layers: libraryLayers, libs: anyLib},
 	"operator/sharedstorage/postgres/failsafe":   {kind: edge, rule: storageRule, layers: libraryLayers},
-	"operator/sharedstorage/local":               {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"kube/api", "operator/sharedstorage", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: apiLibs},
-	"operator/sharedstorage/kube":                {kind: edge, rule: storageRule, layers: slices.Concat(kubeLayers, []string{"kube/runstore", "kube/runstore/requests", "operator/sharedstorage", "operator/sharedstorage/port", "operator/sharedstorage/postgres", "operator/sharedstorage/postgres/failsafe"}), libs: kubeLibs},
+	"operator/sharedstorage/local":               {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"kube/api", "operator/sharedstorage", "operator/sharedstorage/backups", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: apiLibs},
+	"operator/sharedstorage/kube":                {kind: edge, rule: storageRule, layers: slices.Concat(kubeLayers, []string{"kube/runstore", "kube/runstore/requests", "operator/sharedstorage", "operator/sharedstorage/backups", "operator/sharedstorage/port", "operator/sharedstorage/postgres", "operator/sharedstorage/postgres/failsafe"}), libs: kubeLibs},
 
 	"operator/application":                {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
 	"operator/rollout":                    {kind: edge, rule: kubeRule, layers: slices.Concat(kubeLayers, []string{"operator/rollout/gate"}), libs: kubeLibs},

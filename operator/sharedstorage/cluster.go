@@ -60,5 +60,7 @@ type Facts struct {
 	Classes   map[string]port.Class
 	Nodes     []port.Node      // asked only while all instances are on one node
 	Unfit     map[string]error // by part of the spec: why the adapter cannot provide it
-	Unknown   map[string]error // by subject: "instances", "manager", "volume", "classes", "nodes", "engine/<name>"
+
+	Repository *port.Repository // of spec.backup; asked only if there is one
+	Unknown    map[string]error // by subject: "instances", "manager", "volume", "classes", "nodes", "engine/<name>"
 }

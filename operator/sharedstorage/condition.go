@@ -24,11 +24,16 @@ const (
 	HighAvailabilityCondition = "HighAvailability"        // failover is on, and a reader could take over
 	StorageReadyCondition     = "StorageReady"
 	InterruptedCondition      = "Interrupted" // a run is paused; the message has code and remedy
+	ArchivingCondition        = "Archiving"   // the log is archived; only of a cluster with spec.backup
 )
 
 // conditions derives all conditions from facts and position. It changes nothing.
 func (o *Operator) conditions(c *Cluster, v view) []metav1.Condition {
-	return []metav1.Condition{o.ready(c), o.available(c, v), progressing(c, v), highAvailability(c), storageReady(c), interrupted(c, v)}
+	all := []metav1.Condition{o.ready(c), o.available(c, v), progressing(c, v), highAvailability(c), storageReady(c), interrupted(c, v)}
+	if at := archiving(c); at != nil {
+		all = append(all, *at)
+	}
+	return all
 }
 
 func (o *Operator) ready(c *Cluster) metav1.Condition {

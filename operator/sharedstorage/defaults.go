@@ -101,6 +101,9 @@ func (c *Cluster) refusal(parts ...string) error {
 			return f.Unfit[part]
 		}
 	}
+	if err := c.wrongBackup(); err != nil {
+		return err
+	}
 	if n := c.desiredReaders(); asked(ofReaders) && (n < 0 || n > 15) {
 		return SpecInvalid.Errorf("readers: %d is not within 0 and 15", n)
 	}

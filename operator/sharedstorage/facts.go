@@ -24,6 +24,8 @@ const (
 	factClasses   = "classes"
 	factNodes     = "nodes"
 	factEngine    = "engine/"
+
+	factRepository = "repository"
 )
 
 // observe asks all ports once. Each call has Options.CallTimeout; what does not answer is in
@@ -58,6 +60,9 @@ func (o *Operator) observe(ctx context.Context, c *Cluster) *Facts {
 		f.Instances, err = ports.Instances.List(ctx, ref)
 		return
 	})
+	if c.Spec.Backup != nil {
+		ask(factRepository, func(ctx context.Context) (err error) { f.Repository, err = o.Repository(ctx, c); return })
+	}
 	asking.Wait()
 	turn := make(chan struct{}, o.options.ParallelCalls)
 	if f.oneNode() {

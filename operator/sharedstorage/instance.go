@@ -118,12 +118,23 @@ func (w *work) bringUp(ctx context.Context, want port.Instance, from string) (do
 	if err := w.call(ctx, func(ctx context.Context) (err error) { st, err = ports.Engine.Status(ctx, id); return }); err != nil {
 		return false, outcome.Fail(withInstance(err, want.Name))
 	}
+	source, err := w.source(ctx, from)
+	if err != nil {
+		return false, outcome.Fail(err)
+	}
 	switch {
+	case !st.Installed && st.Code != "" && source.Restore != nil && w.t.Waited() == nil: // somebody has resumed the run
+		if err := w.call(ctx, func(ctx context.Context) error {
+			return ports.Engine.Install(ctx, id, source, w.ref.String()+"/"+want.Name)
+		}); err != nil {
+			return false, outcome.Fail(withInstance(err, want.Name))
+		}
+		return false, outcome.Wait(pollSoon, "Restoring", "the data of instance %s are restored again", want.Name)
 	case !st.Installed && st.Code != "" && st.Code != string(port.WriterUnhealthy.Code):
 		return false, outcome.Fail(engineFault(st, want.Name))
 	case !st.Installed: // repeated on every poll: the source may have got another address
 		if err := w.call(ctx, func(ctx context.Context) error {
-			return ports.Engine.Install(ctx, id, port.Source{From: from}, w.ref.String()+"/"+want.Name)
+			return ports.Engine.Install(ctx, id, source, w.ref.String()+"/"+want.Name)
 		}); err != nil {
 			return false, outcome.Fail(withInstance(err, want.Name))
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/workflow"
@@ -31,6 +32,11 @@ type Options struct {
 	Store  ClusterStore            // clusters of Kind
 	Stores map[string]ClusterStore // clusters of other kinds, by kind, such as MPDCluster
 	Ports  port.Ports
+
+	// Secrets reads the secrets of repositories. nil: those with a secret cannot be used.
+	Secrets func(ctx context.Context, namespace string, from v1alpha1.SecretSource) (string, error)
+	// Backups has the SharedStorageBackups. nil: there are none, and no schedule is kept.
+	Backups BackupStore
 
 	Name string // serve the clusters with this spec.operatorName; empty: all clusters
 	// Version is the engine version of a cluster whose spec names none; empty: the adapter's

@@ -114,6 +114,9 @@ func (o *Operator) next(c *Cluster, rep machine.Report[*Cluster], repaired bool)
 	} else if place.Transient() {
 		interval = o.options.RunInterval
 	}
+	if next := c.nextBackup(); next > 0 {
+		interval = min(interval, next)
+	}
 	if repaired {
 		interval = 2 * time.Second
 	}

@@ -39,6 +39,8 @@ func (o *Operator) repair(ctx context.Context, c *Cluster, p machine.Position, r
 		t.removeUnplaced()
 		t.types()
 		t.members()
+		t.archive()
+		t.schedule()
 	}
 	return t.acted
 }
@@ -92,7 +94,7 @@ func (t *repairer) lock(p machine.Position) {
 // from the writer's node.
 func (t *repairer) manager(p machine.Position) {
 	running := p.State == Running
-	wanted := running || p.Previous != Creating && p.Previous != Cloning && p.Previous != Recreating // in these states the run creates the manager, and one run removes it first
+	wanted := running || p.Previous != Creating && p.Previous != Cloning && p.Previous != Restoring && p.Previous != Recreating // in these states the run creates the manager, and one run removes it first
 	was, topology := t.c.Status.Manager, t.f.Topology
 	ignorant := t.f.known(factManager) && topology.Present && !topology.Ready && was.Health == string(Starting) && t.f.At.Sub(was.Since.Time) >= unknownClusterAfter
 	lost := !t.f.known(factManager) && (t.o.watches.silent(t.c.Ref) || was.Health == string(Unknown) && t.f.At.Sub(was.Since.Time) >= t.o.options.FailedAfter)

@@ -58,6 +58,7 @@ func (o *Operator) compute(c *Cluster, v view) {
 		}
 	}
 	o.computeManager(c)
+	c.computeBackup()
 	s.Conditions = slices.Clone(s.Conditions) // the caller compares with the former status
 	condition.Set(&s.Conditions, c.Generation, f.At, o.conditions(c, v)...)
 }

@@ -57,7 +57,7 @@ type step func(ctx context.Context, w *work) outcome.Outcome
 // steps returns all actions that the flows name, undo actions included.
 func steps() map[string]step {
 	return map[string]step{
-		"InitMeta": initMeta, "CheckSource": checkSource, "UpdateRunningStatus": updateRunningStatus,
+		"InitMeta": initMeta, "CheckSource": checkSource, "CheckBackup": checkBackup, "UpdateRunningStatus": updateRunningStatus,
 		"PrepareStorage": prepareStorage, "CloneStorage": cloneStorage, "UncloneStorage": uncloneStorage, "ExpandVolume": expandVolume,
 		"AwaitSize": awaitSize, "GrowFileSystem": growFileSystem, "ReleaseStorage": releaseStorage,
 		"CreateRwPod": createRwPod, "RemoveUnwritten": removeUnwritten, "AllocateId": withHAOff(allocateID), "CreateReader": withHAOff(createReader), "AwaitCaughtUp": withHAOff(awaitCaughtUp),

@@ -12,6 +12,7 @@ import (
 const (
 	Init                  machine.State = "Init"
 	Cloning               machine.State = "Cloning"
+	Restoring             machine.State = "Restoring"
 	Creating              machine.State = "Creating"
 	Running               machine.State = "Running"
 	Recreating            machine.State = "Recreating"
@@ -47,11 +48,13 @@ func (o *Operator) Table() machine.Table[*Cluster] {
 		States: map[machine.State]stateSpec{
 			Init: {On: []transition{
 				{Event: "clone", To: Cloning, Why: "a cluster to copy is named", When: whenSpecValid(func(c *Cluster) bool { return c.Spec.CloneFrom != "" }), Params: o.creation, Purpose: desiredCreation},
-				{Event: "create", To: Creating, Why: "the cluster is to be made", When: whenSpecValid(func(c *Cluster) bool { return c.Spec.CloneFrom == "" }), Params: o.creation, Purpose: desiredCreation},
+				{Event: "create", To: Creating, Why: "the cluster is to be made", When: whenSpecValid(func(c *Cluster) bool { return c.Spec.CloneFrom == "" && c.Spec.RestoreFrom == nil }), Params: o.creation, Purpose: desiredCreation},
+				{Event: "restore", To: Restoring, Why: "a backup to begin with is named", When: whenSpecValid(func(c *Cluster) bool { return c.Spec.RestoreFrom != nil }), Params: o.creation, Purpose: desiredCreation},
 			}},
-			Cloning:  works("CloneSharedStorageCluster", Running),
-			Creating: works("CreateSharedStorageCluster", Running),
-			Running:  {On: o.fromRunning(rebuild)},
+			Cloning:   works("CloneSharedStorageCluster", Running),
+			Restoring: works("RestoreSharedStorageCluster", Running),
+			Creating:  works("CreateSharedStorageCluster", Running),
+			Running:   {On: o.fromRunning(rebuild)},
 
 			Recreating:            works("RebuildCluster", Running),
 			RebuildingReader:      works("RebuildReader", Running),
@@ -141,7 +144,7 @@ func (o *Operator) allFailed(c *Cluster) (bool, error) {
 	if !c.Facts.known(factInstances) || c.Facts.writer() != nil || c.Facts.Volume.Writer == "" {
 		return false, nil // nothing was ever written, or the facts do not tell
 	}
-	if pos, err := positionOf(c); err != nil || pos.Held && (pos.Previous == Recreating || pos.Previous == Creating || pos.Previous == Cloning) {
+	if pos, err := positionOf(c); err != nil || pos.Held && (pos.Previous == Recreating || pos.Previous == Creating || pos.Previous == Cloning || pos.Previous == Restoring) {
 		return false, err // the failed run waits for a remedy
 	}
 	n := 0

@@ -1,6 +1,7 @@
 // Package v1alpha1 has the kinds of the group pawl.dev as Kubernetes stores them.
 //
 //	SharedStorageCluster   ssc     a database cluster: one writer, many readers
+//	SharedStorageBackup    ssb     one base backup of such a cluster
 //	Run                    prun    one execution of a flow
 //	RunHistory             prunh   a hundred older events of a Run
 //	Rollout                prol    a change of a workload, in batches
@@ -26,7 +27,7 @@ var GroupVersion = schema.GroupVersion{Group: "pawl.dev", Version: "v1alpha1"}
 
 // AddToScheme adds the kinds of this package to a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &SharedStorageCluster{}, &SharedStorageClusterList{}, &Run{}, &RunList{}, &RunHistory{}, &RunHistoryList{}, &Rollout{}, &RolloutList{},
+	s.AddKnownTypes(GroupVersion, &SharedStorageCluster{}, &SharedStorageClusterList{}, &SharedStorageBackup{}, &SharedStorageBackupList{}, &Run{}, &RunList{}, &RunHistory{}, &RunHistoryList{}, &Rollout{}, &RolloutList{},
 		&Application{}, &ApplicationList{}, &ApplicationRevision{}, &ApplicationRevisionList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

@@ -51,6 +51,8 @@ type SharedStorageClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.engine) || !has(oldSelf.engine.type) || (has(self.engine) && has(self.engine.type) && self.engine.type == oldSelf.engine.type)",message="engine.type cannot be changed",fieldPath=".engine"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.engine) || !has(oldSelf.engine.version) || (has(self.engine) && has(self.engine.version) && self.engine.version.split('.')[0] == oldSelf.engine.version.split('.')[0])",message="the major version of the engine cannot be changed",fieldPath=".engine"
 // +kubebuilder:validation:XValidation:rule="has(self.cloneFrom) == has(oldSelf.cloneFrom) && (!has(self.cloneFrom) || self.cloneFrom == oldSelf.cloneFrom)",message="cloneFrom counts at creation only",fieldPath=".cloneFrom"
+// +kubebuilder:validation:XValidation:rule="has(self.restoreFrom) == has(oldSelf.restoreFrom) && (!has(self.restoreFrom) || self.restoreFrom == oldSelf.restoreFrom)",message="restoreFrom counts at creation only",fieldPath=".restoreFrom"
+// +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || !has(self.cloneFrom)",message="either restoreFrom or cloneFrom"
 type SharedStorageClusterSpec struct {
 	// +kubebuilder:default={type: postgres}
 	Engine EngineSpec `json:"engine,omitempty"`
@@ -70,6 +72,10 @@ type SharedStorageClusterSpec struct {
 	// CloneFrom names a cluster of the same namespace whose data is copied at creation.
 	// +kubebuilder:validation:MaxLength=253
 	CloneFrom string `json:"cloneFrom,omitempty"`
+	// RestoreFrom is the backup that a new cluster begins with.
+	RestoreFrom *RestoreSpec `json:"restoreFrom,omitempty"`
+	// Backup archives the log of the cluster and takes backups. nil: neither.
+	Backup *BackupSpec `json:"backup,omitempty"`
 	// +kubebuilder:default={enabled: true}
 	HA HASpec `json:"ha,omitempty"`
 	// Durability is strict or available. strict: a commit is confirmed when one
@@ -194,6 +200,7 @@ type SharedStorageClusterStatus struct {
 	// Instances by logical id, as observed.
 	Instances map[string]InstanceStatus `json:"instances,omitempty"`
 	Manager   ManagerStatus             `json:"manager,omitempty"`
+	Backup    BackupStatus              `json:"backup,omitempty"`
 	Run       *CurrentRun               `json:"run,omitempty"`
 	// Requests that wait or are executed, and the last 20 that ended.
 	// +listType=map

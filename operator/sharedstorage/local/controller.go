@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -12,9 +13,16 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 )
 
-// Controller runs an operator on the clusters of a ClusterStore.
+// Reconciler makes passes over the objects of one kind.
+type Reconciler interface {
+	Reconcile(ctx context.Context, ref control.Ref) outcome.Outcome
+	Listen(ctx context.Context, notify func(control.Ref))
+}
+
+// Controller runs an operator on the objects of one kind.
 type Controller struct {
-	Operator *sharedstorage.Operator
+	Kind     string // default SharedStorageCluster
+	Operator Reconciler
 	Objects  control.Objects
 	// Touch tells the engine that a cluster has changed, by the subject of its runs, so that it
 	// checks the conditions of waiting steps. nil: it is not told.
@@ -32,13 +40,14 @@ func (c Controller) Serve(ctx context.Context) error {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	shared := control.NewShared(c.Objects.Feed(sharedstorage.Kind), control.SharedOptions[control.Object]{Name: sharedstorage.Kind, Metrics: c.Metrics, Log: c.Log})
+	kind := cmp.Or(c.Kind, sharedstorage.Kind)
+	shared := control.NewShared(c.Objects.Feed(kind), control.SharedOptions[control.Object]{Name: kind, Metrics: c.Metrics, Log: c.Log})
 	shared.Handle(c.touch)
 	notify := control.Signals(func(ctx context.Context, add func(key string)) {
 		c.Operator.Listen(ctx, func(ref control.Ref) { add(ref.String()) })
 	})
 	return control.Run(ctx, []control.Runner{shared}, []control.Runner{control.Controller{
-		Name: sharedstorage.Kind, Triggers: []control.Trigger{control.For(shared, specChanged), notify}, MaxRetries: math.MaxInt,
+		Name: kind, Triggers: []control.Trigger{control.For(shared, specChanged), notify}, MaxRetries: math.MaxInt,
 		Queue: control.QueueOptions{Longest: maxRetryPause}, Metrics: c.Metrics, Log: c.Log,
 		Reconcile: func(ctx context.Context, key string) outcome.Outcome {
 			ref, err := control.ParseRef(key)

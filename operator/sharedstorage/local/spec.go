@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -104,6 +105,9 @@ func wrong(s *v1alpha1.SharedStorageClusterSpec) error {
 func Admit(objects control.Objects) control.Objects { return control.Admit(objects, admit) }
 
 func admit(_ context.Context, want control.Object, stored func() (*control.Object, error)) error {
+	if want.Kind == sharedstorage.BackupKind && want.Spec != nil {
+		return admitBackup(want, stored)
+	}
 	if want.Kind != sharedstorage.Kind || want.Spec == nil {
 		return nil
 	}
@@ -127,6 +131,8 @@ func admit(_ context.Context, want control.Object, stored func() (*control.Objec
 		return port.VersionUnsupported.Errorf("engine.version: from %s to %s is another major version", was, is)
 	case before.CloneFrom != next.CloneFrom:
 		return sharedstorage.SpecInvalid.Errorf("cloneFrom counts at creation only")
+	case !reflect.DeepEqual(before.RestoreFrom, next.RestoreFrom):
+		return sharedstorage.SpecInvalid.Errorf("restoreFrom counts at creation only")
 	}
 	return nil
 }

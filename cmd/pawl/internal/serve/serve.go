@@ -27,7 +27,6 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine/driver"
-	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/server"
 	"github.com/pawl-dev/pawl/server/auth"
 	"github.com/pawl-dev/pawl/server/events"
@@ -202,10 +201,8 @@ func (p *parts) make(ctx context.Context) error {
 			return err
 		}
 	}
-	if p.shared.operator != nil {
-		if err := p.shared.operator.Bind(p.engine); err != nil {
-			return err
-		}
+	if err := p.shared.bind(p.engine); err != nil {
+		return err
 	}
 	p.metrics.Watch(telemetry.Sources{Engine: p.engine, Stats: p.stats, Runs: telemetry.CountActive(p.store, countEvery), Queues: p.queues.depths})
 	if p.driver, err = p.newDriver(lib); err != nil {
@@ -224,9 +221,7 @@ func (p *parts) kinds() ([]driver.ServedKind, error) {
 	if d != nil {
 		kinds, err = d.Kinds()
 	}
-	if p.shared.operator != nil {
-		kinds = append(kinds, driver.ServedKind{Kind: sharedstorage.Kind, Machine: "sharedstorage", Plan: p.shared.plan})
-	}
+	kinds = append(kinds, p.shared.kinds()...)
 	return append(kinds, p.options.Kinds...), err
 }
 
@@ -276,9 +271,7 @@ func (p *parts) hooks(ctx context.Context) ([]workflow.Hook, error) {
 	if p.clusters.service != nil {
 		hooks = append(hooks, p.clusters.service.Hook())
 	}
-	if p.shared.operator != nil {
-		hooks = append(hooks, p.shared.operator.Hook())
-	}
+	hooks = append(hooks, p.shared.hooks()...)
 	if p.options.OTLP == "" {
 		return hooks, nil
 	}
@@ -360,6 +353,7 @@ func (p *parts) serve(ctx context.Context, s *server.Server, ln net.Listener) er
 	}
 	if p.shared.operator != nil {
 		part("shared storage", p.serveShared)
+		part("backups", p.serveBackups)
 	}
 	for _, cloud := range p.clusters.sims {
 		part("sim", cloud.Serve)

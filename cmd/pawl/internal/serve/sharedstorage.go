@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -15,7 +16,9 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/machine/driver"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/backups"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/local"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 	"github.com/pawl-dev/pawl/workflow"
@@ -69,6 +72,9 @@ type shared struct {
 	operator *sharedstorage.Operator // nil: this server has none
 	flows    []workflow.Flow
 	store    local.ClusterStore
+
+	backups *backups.Operator
+	taken   local.BackupStore
 }
 
 func (p *parts) makeShared(lib library.Library) error {
@@ -80,8 +86,12 @@ func (p *parts) makeShared(lib library.Library) error {
 	if err != nil {
 		return err
 	}
-	created := shared{store: local.ClusterStore{Objects: p.objects, Placement: placement}}
-	created.operator, err = sharedstorage.New(sharedstorage.Options{Store: created.store, Ports: placement.Ports(), Logger: p.log})
+	created := shared{store: local.ClusterStore{Objects: p.objects, Placement: placement}, taken: local.BackupStore{Objects: p.objects}}
+	created.operator, err = sharedstorage.New(sharedstorage.Options{Store: created.store, Ports: placement.Ports(), Secrets: local.Secret, Backups: created.taken, Logger: p.log})
+	if err != nil {
+		return err
+	}
+	created.backups, err = backups.New(backups.Options{Store: created.taken, Clusters: created.store, Ports: placement.Ports(), Repository: created.operator.Repository, Logger: p.log})
 	if err != nil {
 		return err
 	}
@@ -91,6 +101,11 @@ func (p *parts) makeShared(lib library.Library) error {
 	for i := range created.flows { // files may define flows of these names for objects of their own
 		created.flows[i].Kind = sharedstorage.Kind
 	}
+	more, err := created.backups.Flows()
+	if err != nil {
+		return err
+	}
+	created.flows = append(created.flows, more...)
 	switch err := created.refuseClash(lib); {
 	case err != nil && config.Optional:
 		p.log.Warn("clusters on shared storage are off: "+fault.Message(err), "remedy", SharedStorageClash.Remedy)
@@ -107,6 +122,43 @@ func (p *parts) serveShared(ctx context.Context) error {
 	return local.Controller{Operator: p.shared.operator, Objects: p.objects, Touch: p.engine.Touch, Metrics: p.queues, Log: p.log}.Serve(ctx)
 }
 
+// serveBackups works on their backups.
+func (p *parts) serveBackups(ctx context.Context) error {
+	return local.Controller{Kind: backups.Kind, Operator: p.shared.backups, Objects: p.objects, Touch: p.engine.Touch, Metrics: p.queues, Log: p.log}.Serve(ctx)
+}
+
+// bind gives both operators their engine.
+func (s shared) bind(engine *workflow.Engine) error {
+	if s.operator == nil {
+		return nil
+	}
+	return errors.Join(s.operator.Bind(engine), s.backups.Bind(engine))
+}
+
+// hooks wake the operators when their runs move.
+func (s shared) hooks() []workflow.Hook {
+	if s.operator == nil {
+		return nil
+	}
+	return []workflow.Hook{s.operator.Hook(), s.backups.Hook()}
+}
+
+// kinds are the kinds of both operators.
+func (s shared) kinds() []driver.ServedKind {
+	if s.operator == nil {
+		return nil
+	}
+	return []driver.ServedKind{{Kind: sharedstorage.Kind, Machine: "sharedstorage", Plan: s.plan}, {Kind: backups.Kind, Machine: "sharedstoragebackup", Plan: s.planBackup}}
+}
+
+func (s shared) planBackup(ctx context.Context, o control.Object) (machine.Plan, error) {
+	b, err := s.taken.Of(o)
+	if err != nil {
+		return machine.Plan{}, machine.PositionInvalid.Errorf("%w", err)
+	}
+	return s.backups.PlanFor(ctx, b)
+}
+
 // refuseClash refuses files that define what the server brings itself.
 func (s shared) refuseClash(lib library.Library) error {
 	if s.operator == nil {
@@ -120,13 +172,15 @@ func (s shared) refuseClash(lib library.Library) error {
 	return nil
 }
 
-func (s shared) serves(kind string) bool { return s.operator != nil && kind == sharedstorage.Kind }
+func (s shared) serves(kind string) bool {
+	return s.operator != nil && (kind == sharedstorage.Kind || kind == backups.Kind)
+}
 
 func (s shared) actions(all []workflow.Action) []workflow.Action {
 	if s.operator == nil {
 		return all
 	}
-	return slices.Concat(all, s.operator.Actions())
+	return slices.Concat(all, s.operator.Actions(), s.backups.Actions())
 }
 
 func (s shared) healers(loaded map[fault.Code]workflow.Healer) map[fault.Code]workflow.Healer {

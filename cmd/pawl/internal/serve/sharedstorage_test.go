@@ -176,9 +176,14 @@ func (h *fixture) running(readers int) v1alpha1.SharedStorageClusterStatus {
 // sql queries one instance.
 func (h *fixture) sql(at v1alpha1.InstanceStatus, query string) string {
 	h.t.Helper()
+	return h.sqlOf(orders, at, query)
+}
+
+func (h *fixture) sqlOf(cluster control.Ref, at v1alpha1.InstanceStatus, query string) string {
+	h.t.Helper()
 	placement, err := local.Open(local.Options{Dir: filepath.Join(h.dir, "shared")})
 	h.must(err)
-	password, err := placement.Password(port.Ref{Namespace: orders.Namespace, Name: orders.Name})
+	password, err := placement.Password(port.Ref{Namespace: cluster.Namespace, Name: cluster.Name})
 	h.must(err)
 	c, err := pgx.Connect(h.t.Context(), fmt.Sprintf("host=%s port=%d user=postgres password=%s dbname=postgres sslmode=disable", at.Address, at.Port, password))
 	h.must(err)
@@ -279,9 +284,14 @@ func TestASharedStorageClusterLivesWithoutKubernetes(t *testing.T) {
 
 func (h *fixture) eventually(what string, holds func() bool) {
 	h.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(50 * time.Millisecond) {
+	h.eventuallyWithin(time.Minute, what, holds)
+}
+
+func (h *fixture) eventuallyWithin(limit time.Duration, what string, holds func() bool) {
+	h.t.Helper()
+	for deadline := time.Now().Add(limit); !holds(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			h.must(errors.New(what + ": not within a minute"))
+			h.must(fmt.Errorf("%s: not within %s", what, limit))
 		}
 	}
 }
