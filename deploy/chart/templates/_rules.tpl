@@ -23,6 +23,16 @@ fails when one of them is not used or a request is refused. */ -}}
 - apiGroups: [pawl.dev]
   resources: [sharedstorageclusters/finalizers]
   verbs: [update]
+# Their backups: the schedule creates them, and removes those that have expired.
+- apiGroups: [pawl.dev]
+  resources: [sharedstoragebackups]
+  verbs: [get, list, watch, patch, create, delete]
+- apiGroups: [pawl.dev]
+  resources: [sharedstoragebackups/status]
+  verbs: [patch]
+- apiGroups: [pawl.dev]
+  resources: [sharedstoragebackups/finalizers]
+  verbs: [update]
 {{- end }}
 {{- if include "pawl.serves" (list . "mpd") }}
 - apiGroups: [mpd.polardb.aliyun.com]

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -113,7 +114,7 @@ func New(ctx context.Context, o Options) (*Process, error) {
 		Secrets: o.Secrets, Logger: o.Log,
 	}
 	hooks.complete(&options, storage.operator.Compile)
-	if p.engine, err = storage.operator.Engine(p.store, options); err == nil {
+	if p.engine, err = storage.engine(p.store, options); err == nil {
 		err = hooks.bind(p.engine)
 	}
 	if err != nil {
@@ -172,7 +173,9 @@ func runOwner(subject string) *metav1.OwnerReference {
 	if len(parts) != 4 {
 		return nil
 	}
-	i := slices.IndexFunc(operators, func(o operator) bool { return o.kind.Kind == parts[0] })
+	i := slices.IndexFunc(operators, func(o operator) bool {
+		return o.kind.Kind == parts[0] || slices.ContainsFunc(o.also, func(k schema.GroupVersionKind) bool { return k.Kind == parts[0] })
+	})
 	if i < 0 {
 		return nil
 	}

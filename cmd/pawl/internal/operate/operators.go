@@ -21,6 +21,7 @@ type operator struct {
 	kind  schema.GroupVersionKind // it is served where this kind is installed
 	about string
 	more  []schema.GroupVersionKind // that it serves too, and cannot begin without
+	also  []schema.GroupVersionKind // of the same group, whose objects have runs too; served where they are installed
 }
 
 // revisions are those of Applications; a Rollout reads them too.
@@ -28,7 +29,7 @@ var revisions = v1alpha1.GroupVersion.WithKind("ApplicationRevision")
 
 // operators are all there are. Their subjects keep their runs as their own.
 var operators = []operator{
-	{name: "sharedstorage", kind: kube.ClusterKind, about: "SharedStorageClusters: PostgreSQL of one writer and any number of readers"},
+	{name: "sharedstorage", kind: kube.ClusterKind, about: "SharedStorageClusters: PostgreSQL of one writer and any number of readers, and their SharedStorageBackups", also: []schema.GroupVersionKind{kube.BackupKind}},
 	{
 		name: "rollout", kind: rollout.GroupVersionKind, about: "Rollouts: StatefulSets and Deployments, changed in batches",
 		more: []schema.GroupVersionKind{revisions},
@@ -64,6 +65,9 @@ func About() string {
 func kinds() (all []string) {
 	for _, o := range operators {
 		all = append(all, o.kind.Kind)
+		for _, k := range o.also {
+			all = append(all, k.Kind)
+		}
 	}
 	return all
 }

@@ -2,14 +2,17 @@ package operate
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/backups"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // SharedStorage are the options of the shared-storage operator.
@@ -33,6 +36,7 @@ type storageOperator struct {
 	operator *sharedstorage.Operator
 	name     string
 	mpds     *kube.MPDClusterStore
+	backups  *backups.Operator
 }
 
 func newStorageOperator(m *controller.Manager, o Options) (*storageOperator, error) {
@@ -52,19 +56,42 @@ func newStorageOperator(m *controller.Manager, o Options) (*storageOperator, err
 	clusters := kube.NewClusterStore(client, m.Live())
 	own.mpds = kube.NewMPDClusterStore(client, m.Live(), s.Name)
 	clusters.Placement, own.mpds.Placement = own.site, own.site
+	taken := kube.NewBackupStore(client, m.Live())
 	own.operator, err = sharedstorage.New(sharedstorage.Options{
+		Secrets: kube.Secrets(m.Live()), Backups: taken,
 		Store: clusters, Stores: map[string]sharedstorage.ClusterStore{kube.MPDKind: own.mpds}, Ports: own.site.Ports(), Name: s.Name,
 		Version: cmp.Or(s.Version, slices.MaxFunc(slices.Collect(maps.Keys(s.Images)), kube.CompareVersions)),
 		Event:   kube.EventWriter(m.Events("sharedstorage")), ClassifyRunError: kube.ClassifyRunError, Logger: o.Log,
 	})
+	if err != nil {
+		return nil, err
+	}
+	own.backups, err = backups.New(backups.Options{Store: taken, Clusters: clusters, Ports: own.site.Ports(), Repository: own.operator.Repository, Logger: o.Log})
 	return own, err
+}
+
+// engine returns the engine of both operators.
+func (s *storageOperator) engine(store runstore.Store, options workflow.Options) (*workflow.Engine, error) {
+	options.Actions = append(options.Actions, s.backups.Actions()...)
+	options.Hooks = append(options.Hooks, s.backups.Hook())
+	engine, err := s.operator.Engine(store, options)
+	if err != nil {
+		return nil, err
+	}
+	flows, err := s.backups.Flows()
+	if err == nil {
+		err = engine.Load(append(engine.Flows(), flows...))
+	}
+	return engine, errors.Join(err, s.backups.Bind(engine))
 }
 
 // parts are the controllers of both kinds.
 func (s *storageOperator) parts(engine *workflow.Engine, workers int) []part {
 	c := kube.Controllers{Manager: s.manager, Cache: s.cache, Operator: s.operator, Name: s.name, Placement: s.site, Engine: engine, Workers: workers}
 	return []part{
-		{"sharedstorage", c.Setup},
+		{"sharedstorage", func() error {
+			return errors.Join(c.Setup(), kube.SetupBackups(s.manager, s.cache, s.backups, engine, workers))
+		}},
 		{"mpd", func() error { return c.SetupMPD(s.mpds) }},
 	}
 }
