@@ -1,7 +1,8 @@
 # Pawl. `make` lists what there is to make.
 #
 # Go, git and make are all that is needed; `make test-race` wants a C compiler
-# and the tests of the PostgreSQL store want PostgreSQL's server programs.
+# and the tests of the PostgreSQL store want PostgreSQL's server programs, those of
+# backups pgBackRest too.
 
 SHELL := /bin/sh
 GO ?= go
@@ -78,6 +79,14 @@ bin/prometheus: test/prometheusbin/go.mod test/prometheusbin/go.sum
 	$(GO) -C test/prometheusbin build -trimpath -tags remove_all_sd,slicelabels -ldflags '-s -w' -o $(CURDIR)/$@ github.com/prometheus/prometheus/cmd/prometheus
 	@touch $@
 
+.PHONY: s3
+s3: bin/rclone ## build rclone's object store into bin/, once per version (the first time a minute of CPU); without it the tests of backups in S3 are skipped
+
+bin/rclone: test/s3bin/go.mod test/s3bin/go.sum test/s3bin/main.go
+	@mkdir -p bin
+	$(GO) -C test/s3bin build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ .
+	@touch $@
+
 .PHONY: dev-cluster
 dev-cluster: build controlplane ## a Kubernetes control plane and a fake kubelet for you: prints KUBECONFIG, stays until Ctrl-C (ARGS='-mode process')
 	@$(GO) -C test build -o $(CURDIR)/bin/dev-cluster ./controlplane/cmd
@@ -106,7 +115,7 @@ bin/testsum: $(wildcard tools/testsum/*.go) tools/go.mod
 	@$(GO) -C tools build -o $(CURDIR)/$@ ./testsum
 
 .PHONY: test
-test: bin/testsum build etcd $(if $(filter ./...,$(PKGS)),controlplane) ## run the tests of all modules (PKGS=./workflow/... for some of the product's)
+test: bin/testsum build etcd s3 $(if $(filter ./...,$(PKGS)),controlplane) ## run the tests of all modules (PKGS=./workflow/... for some of the product's)
 	$(TESTSUM) $(if $(filter ./...,$(PKGS)),$(EVERYWHERE),.) -- -timeout 20m $(PKGS)
 
 .PHONY: test-kubernetes

@@ -2,6 +2,7 @@ package sharedstorage_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -98,7 +100,10 @@ spec:
 		return nil
 	}
 	c := w.awaitRunning("orders", 1, archived)
-	w.mustQuery("orders", c.Status.Instances[c.Status.Writer], "CREATE TABLE rows (n text); INSERT INTO rows VALUES ('1') RETURNING n")
+	if _, err := queryRow[string](t.Context(), w, "orders", c.Status.Instances[c.Status.Writer], "CREATE TABLE rows (n text)"); !errors.Is(err, pgx.ErrNoRows) {
+		t.Fatal(err)
+	}
+	w.mustQuery("orders", c.Status.Instances[c.Status.Writer], "INSERT INTO rows VALUES ('1') RETURNING n")
 	w.applyText(`
 apiVersion: pawl.dev/v1alpha1
 kind: SharedStorageBackup

@@ -135,7 +135,10 @@ func (o *Operator) compute(b *Backup, p machine.Position, run *runtype.Run) {
 	if !p.Since.IsZero() {
 		s.Since = metav1.NewTime(p.Since.UTC().Truncate(time.Second))
 	}
-	s.Reason, s.Message = p.Reason, p.Message
+	s.Reason, s.Message = "", ""
+	if p.Held {
+		s.Reason, s.Message = p.Reason, p.Message
+	}
 	if b.refused != nil && p.State != Completed {
 		s.Reason, s.Message = fault.Of(b.refused).Reason(), fault.Message(b.refused)
 	}

@@ -64,8 +64,13 @@ func (b *fixture) status(name string) port.Status {
 // until waits for a status of an engine.
 func (b *fixture) until(name, what string, holds func(port.Status) bool) port.Status {
 	b.t.Helper()
+	return b.untilWithin(time.Minute, name, what, holds)
+}
+
+func (b *fixture) untilWithin(limit time.Duration, name, what string, holds func(port.Status) bool) port.Status {
+	b.t.Helper()
 	var s port.Status
-	eventually(b.t, time.Minute, name+" "+what, func() (err error) {
+	eventually(b.t, limit, name+" "+what, func() (err error) {
 		if s, err = b.ports.Engine.Status(b.ctx(), c1.Of(name)); err == nil && !holds(s) {
 			err = fmt.Errorf("%+v", s)
 		}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -117,12 +118,15 @@ func (a *archiver) run(ctx context.Context, other *fault.Kind, conf, stanza stri
 	if err != nil {
 		return "", err
 	}
-	out, err := a.srv.output(ctx, program, append([]string{"--config=" + a.srv.path(confName, conf), "--stanza=" + stanza}, args...)...)
+	var out, said bytes.Buffer
+	cmd := a.srv.command(ctx, program, append([]string{"--config=" + a.srv.path(confName, conf), "--stanza=" + stanza}, args...)...)
+	cmd.Stdout, cmd.Stderr = &out, &said
+	err = cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && ctx.Err() == nil {
-		return out, pgbackrest.Fault(other, exit.ExitCode(), err.Error())
+		return out.String(), pgbackrest.Fault(other, exit.ExitCode(), out.String()+said.String())
 	}
-	return out, err
+	return out.String(), err
 }
 
 // prepare makes the stanza of a writer in its repository, once. It does not wait.

@@ -119,6 +119,7 @@ func Conf(r port.Repository, s Server) (string, error) {
 	}
 	set("compress-type", "lz4")
 	set("start-fast", "y")
+	set("io-timeout", "20") // the object store that refuses is asked again for as long
 	set("lock-path", s.Run)
 	set("log-level-file", "off")
 	set("log-level-stderr", "off")
@@ -261,7 +262,7 @@ func Fault(other *fault.Kind, exit int, said string) error {
 }
 
 var (
-	errorLine = regexp.MustCompile(`(?m)^(?:\S+ \S+ )?P\d+\s+ERROR: (.*)$`)
+	errorLine = regexp.MustCompile(`(?m)P\d+\s+ERROR: (.*(?:\n +.*)*)`)
 	marker    = regexp.MustCompile(`^\[\d+\]: `)
 )
 
@@ -269,13 +270,25 @@ var (
 func Message(said string) string {
 	var found []string
 	for _, m := range errorLine.FindAllStringSubmatch(said, -1) {
-		text := marker.ReplaceAllString(strings.TrimSpace(m[1]), "")
+		text, _, _ := strings.Cut(marker.ReplaceAllString(strings.TrimSpace(m[1]), ""), "HINT:")
+		text, _, _ = strings.Cut(text, "*** Request Headers ***")
+		text = shortened(strings.Join(strings.Fields(text), " "))
 		if !slices.Contains(found, text) {
 			found = append(found, text)
 		}
 	}
 	if len(found) == 0 {
-		return strings.Join(strings.Fields(said), " ")
+		return shortened(strings.Join(strings.Fields(said), " "))
 	}
-	return strings.Join(found, "; ")
+	return shortened(strings.Join(found, "; "))
+}
+
+// limit is the number of bytes of a message.
+const limit = 600
+
+func shortened(text string) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + "…"
 }

@@ -88,6 +88,11 @@ func TestMessage(t *testing.T) {
 	if got := pgbackrest.Message(said); got != "unable to load info file '/r/archive/blue/archive.info'" {
 		t.Error(got)
 	}
+	const more = `/usr/bin/pgbackrest: exit status 103: 2026-11-26 22:00:00.000 P00  ERROR: [103]: unable to find a valid repository:
+            repo1: [FileOpenError] unable to open '/r'`
+	if got := pgbackrest.Message(more); got != "unable to find a valid repository: repo1: [FileOpenError] unable to open '/r'" {
+		t.Error(got)
+	}
 	if err := pgbackrest.Fault(port.BackupFailed, 28, "P00  ERROR: [028]: backup and archive info files exist but do not match the database"); !errors.Is(err, port.RepositoryTaken) {
 		t.Error(err)
 	}
