@@ -224,6 +224,9 @@ func TestTranscripts(t *testing.T) {
 	for _, page := range pages(t) {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
+			if page == "backup-and-restore.md" {
+				needs(t, "psql", "pgbackrest")
+			}
 			text := read(t, page)
 			printed := play(t, page, text, bin)
 			if os.Getenv("UPDATE") != "" && printed != text {
@@ -232,6 +235,19 @@ func TestTranscripts(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// needs skips a page whose programs are missing, or whose files only root can give to others.
+func needs(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, name := range programs {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skipf("%s is missing: apt-get install postgresql pgbackrest", name)
+		}
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a folder to the user of PostgreSQL")
 	}
 }
 

@@ -155,6 +155,8 @@ func (w *work) follow(ctx context.Context, other *fault.Kind, do func(ctx contex
 		return b, outcome.Fail(err)
 	case b.State == port.JobFailed:
 		return b, outcome.Fail(failed(b.Code, other, b.Message))
+	case b.State == port.JobWaiting:
+		return b, outcome.Wait(pollSoon, "AwaitsAnother", "another one goes on since %s", b.Started.UTC().Format("15:04:05 MST"))
 	case b.State == port.JobRunning:
 		return b, outcome.Wait(pollSoon, "Running", "it goes on since %s", b.Started.UTC().Format("15:04:05 MST"))
 	}

@@ -110,9 +110,11 @@ type VerifyOrder struct {
 // JobState is the state of a backup or of its check.
 type JobState string
 
-// The states of a backup. None means that nobody has ordered it here.
+// The states of a backup. None means that nobody has ordered it here, Waiting that it begins when
+// another one has ended: repeat the call.
 const (
 	JobNone    JobState = ""
+	JobWaiting JobState = "Waiting"
 	JobRunning JobState = "Running"
 	JobDone    JobState = "Done"
 	JobFailed  JobState = "Failed"

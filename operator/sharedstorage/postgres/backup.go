@@ -21,7 +21,7 @@ func (a *archiver) begin(kind, key string, follow bool, do func(ctx context.Cont
 	case follow:
 		return port.Backup{Key: key}
 	case old != nil && old.State == port.JobRunning:
-		return port.Backup{Key: key, State: port.JobFailed, Code: string(port.BackupFailed.Code), Message: "another one is under way, of " + old.Key}
+		return port.Backup{Key: key, State: port.JobWaiting, Started: old.Started}
 	}
 	ctx, cancel := context.WithCancel(a.ctx)
 	j := &job{Backup: port.Backup{Key: key, State: port.JobRunning, Started: time.Now().UTC().Truncate(time.Second)}, cancel: cancel}

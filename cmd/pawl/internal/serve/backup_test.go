@@ -90,7 +90,12 @@ func TestBackUpAndRestore(t *testing.T) {
 
 	first := control.Ref{Kind: sharedstorage.BackupKind, Namespace: "default", Name: "orders-first"}
 	h.create(first, map[string]any{"cluster": "orders", "verify": true})
+	second := control.Ref{Kind: sharedstorage.BackupKind, Namespace: "default", Name: "orders-second"}
+	h.create(second, map[string]any{"cluster": "orders", "type": "incr"}) // it waits for the first, or goes before it
 	b := h.completed(first)
+	if s := h.completed(second); s.Label == b.Label {
+		t.Errorf("two backups are %s", s.Label)
+	}
 	if b.Label == "" || b.Size == 0 || b.Stored == 0 || b.EndedAt == nil || b.Verified == nil || b.StopLSN == "" || b.Repository == nil || b.Repository.Stanza != "default-orders" {
 		t.Errorf("%+v", b)
 	}
@@ -141,6 +146,7 @@ func TestBackUpAndRestore(t *testing.T) {
 	h.eventuallyWithin(3*time.Minute, "the scheduled backup expires the first", func() bool { return status[v1alpha1.SharedStorageBackupStatus](h, first).Expired })
 
 	h.must(h.delete(first))
+	h.must(h.delete(second))
 	h.remove(orders)
 }
 
