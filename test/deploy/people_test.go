@@ -34,10 +34,12 @@ func TestPeople(t *testing.T) {
 		most                 []string // the maximum verbs of the role
 	}{
 		{"pawl.dev", "sharedstorageclusters", "", may["admin"]},
+		{"pawl.dev", "sharedstoragebackups", "", may["admin"]},
 		{"pawl.dev", "runs", "", may["admin"]},
 		{"mpd.polardb.aliyun.com", "mpdclusters", "", may["admin"]},
 		{"pawl.dev", "runhistories", "", reads},
 		{"pawl.dev", "sharedstorageclusters", "status", nil},
+		{"pawl.dev", "sharedstoragebackups", "status", nil},
 		{"pawl.dev", "runs", "status", nil},
 		{"mpd.polardb.aliyun.com", "mpdclusters", "status", nil},
 	}

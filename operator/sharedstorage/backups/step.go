@@ -85,7 +85,7 @@ func (w *work) writer(ctx context.Context) (name string, st port.Status, wait st
 		st, err = w.o.options.Ports.Engine.Status(ctx, w.c.Ref.Of(v.Writer))
 		return
 	}); err != nil {
-		return "", st, "the writer does not answer: " + fault.Message(err), nil //nolint:nilerr // it comes back, or another one takes its place
+		return "", st, "the writer does not answer: " + fault.Message(err), nil
 	}
 	if !st.Ready || st.Role != port.Primary {
 		return "", st, "the writer does not write", nil

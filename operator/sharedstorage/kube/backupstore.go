@@ -49,7 +49,7 @@ func Secrets(live client.Reader) func(context.Context, string, v1alpha1.SecretSo
 		}
 		value, ok := s.Data[from.Secret.Key]
 		if !ok {
-			return "", fmt.Errorf("Secret %s has no key %s", from.Secret.Name, from.Secret.Key)
+			return "", fmt.Errorf("there is no key %s in Secret %s", from.Secret.Key, from.Secret.Name)
 		}
 		return string(value), nil
 	}

@@ -263,13 +263,14 @@ func (a *Agent) install(ctx context.Context) error {
 	}
 	_, seedErr := os.Stat(a.cfg.Seed)
 	var err error
-	if want.Restore != nil {
+	switch {
+	case want.Restore != nil:
 		if _, err = a.archive.restore(ctx, *want.Restore, restoreConf, a.srv.path(newName)); err == nil {
 			err = a.srv.place()
 		}
-	} else if a.cfg.Seed != "" && seedErr == nil {
+	case a.cfg.Seed != "" && seedErr == nil:
 		err = a.srv.take(ctx, a.cfg.Seed)
-	} else {
+	default:
 		err = a.srv.initialize(ctx)
 	}
 	if err != nil {

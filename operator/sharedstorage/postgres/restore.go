@@ -145,7 +145,7 @@ func (s *server) awaitPromotion(ctx context.Context, folder string, ended chan e
 			}
 			return errors.Join(errors.New("postgres has ended while it applied the log"), err)
 		case <-ctx.Done():
-			<-ended
+			_ = <-ended // it was killed
 			return ctx.Err()
 		case <-every.C:
 		}

@@ -50,7 +50,7 @@ func Check(r port.Repository) error {
 	}
 	var problems []error
 	if !stanzaForm.MatchString(r.Stanza) {
-		problems = append(problems, fmt.Errorf("stanza: %q is not made of letters, digits, -, _ and .", r.Stanza))
+		problems = append(problems, fmt.Errorf("stanza: %q is not made of letters, digits and the signs - _ . alone", r.Stanza))
 	}
 	if r.S3 == nil && r.Folder == "" {
 		problems = append(problems, errors.New("neither a folder nor an object store is named"))
