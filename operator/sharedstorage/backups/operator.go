@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
@@ -94,6 +95,16 @@ func (o *Operator) Actions() []workflow.Action {
 	return []workflow.Action{
 		{Name: "AwaitArchive", Do: o.do(awaitArchive)}, {Name: "CopyData", Do: o.do(copyData)}, {Name: "RecordBackup", Do: o.do(recordBackup)},
 		{Name: "MarkExpired", Do: o.do(markExpired)}, {Name: "RecordVerified", Do: o.do(recordVerified)}, {Name: "VerifyBackup", Do: o.do(verifyBackup)},
+	}
+}
+
+// Healers returns the healers of the faults that only backups have, with their limits per run. A
+// backup fails when another instance becomes the writer, and is then taken there.
+func (o *Operator) Healers() map[fault.Code]workflow.Healer {
+	again := func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }
+	return map[fault.Code]workflow.Healer{
+		port.BackupFailed.Code:  {Do: again, Limits: workflow.Limits{Attempts: 3}},
+		port.ArchiveFailed.Code: {Do: again, Limits: workflow.Limits{Attempts: 10}},
 	}
 }
 

@@ -111,7 +111,7 @@ func awaitArchive(ctx context.Context, w *work) outcome.Outcome {
 	case err != nil:
 		return outcome.Fail(err)
 	case wait != "" && w.late(pollSlow):
-		return outcome.Fail(port.WriterUnhealthy.Errorf("%s", wait))
+		return outcome.Fail(port.ArchiveFailed.Errorf("%s", wait))
 	case wait != "":
 		return outcome.Wait(pollSlow, "AwaitsWriter", "%s", wait)
 	}
@@ -151,6 +151,8 @@ func (w *work) follow(ctx context.Context, other *fault.Kind, do func(ctx contex
 		err = order(false)
 	}
 	switch {
+	case errors.Is(err, port.PodLost), errors.Is(err, port.WriterUnhealthy):
+		return b, outcome.Wait(pollSlow, "AwaitsInstance", "%s", fault.Message(err)) // it comes back, or another one takes its place
 	case err != nil:
 		return b, outcome.Fail(err)
 	case b.State == port.JobFailed:

@@ -127,7 +127,12 @@ func TestRestoreToATimeANameAndTheEnd(t *testing.T) {
 	if again := b.backup("first", port.FullBackup); again.Label != first.Label {
 		t.Errorf("one key took two backups: %s and %s", first.Label, again.Label)
 	}
-	time.Sleep(1100 * time.Millisecond) // pgBackRest knows the end of a backup to the second
+	eventually(t, 10*time.Second, "the second after the backup", func() error { // pgBackRest knows its end to the second
+		if time.Since(first.Ended) <= time.Second {
+			return errors.New("it is the same second")
+		}
+		return nil
+	})
 	b.exec("w", "INSERT INTO rows VALUES ('2 before the time')")
 	text, err := b.query("w", "SELECT clock_timestamp()::timestamptz(6)::text")
 	b.must(err)

@@ -74,6 +74,8 @@ func newStorageOperator(m *controller.Manager, o Options) (*storageOperator, err
 func (s *storageOperator) engine(store runstore.Store, options workflow.Options) (*workflow.Engine, error) {
 	options.Actions = append(options.Actions, s.backups.Actions()...)
 	options.Hooks = append(options.Hooks, s.backups.Hook())
+	options.Healers = maps.Clone(options.Healers)
+	maps.Copy(options.Healers, s.backups.Healers())
 	engine, err := s.operator.Engine(store, options)
 	if err != nil {
 		return nil, err

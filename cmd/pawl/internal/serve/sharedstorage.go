@@ -190,6 +190,7 @@ func (s shared) healers(loaded map[fault.Code]workflow.Healer) map[fault.Code]wo
 	all := map[fault.Code]workflow.Healer{}
 	maps.Copy(all, loaded)
 	maps.Copy(all, s.operator.Healers())
+	maps.Copy(all, s.backups.Healers())
 	return all
 }
 
