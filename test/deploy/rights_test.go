@@ -33,6 +33,13 @@ var unusedRights = map[string]string{
 	"pods: get":                                             "a pod that the cache does not know yet",
 	"pawl.dev/sharedstorageclusters: list":                  noStreaming,
 	"mpd.polardb.aliyun.com/mpdclusters: list":              noStreaming,
+	"pawl.dev/sharedstoragebackups: get":                    takesBackups,
+	"pawl.dev/sharedstoragebackups: list":                   takesBackups,
+	"pawl.dev/sharedstoragebackups: patch":                  takesBackups,
+	"pawl.dev/sharedstoragebackups: create":                 takesBackups,
+	"pawl.dev/sharedstoragebackups: delete":                 "what the schedule has made is deleted when it has expired",
+	"pawl.dev/sharedstoragebackups/status: patch":           takesBackups,
+	"pawl.dev/sharedstoragebackups/finalizers: update":      "as above",
 	"coordination.k8s.io/leases: list":                      noStreaming,
 	"apps/deployments: list":                                noStreaming,
 	"configmaps: list":                                      noStreaming,
@@ -63,6 +70,8 @@ var unusedRights = map[string]string{
 }
 
 const noKruise = "OpenKruise is not installed on this plane: the tests below kruise use it"
+
+const takesBackups = "no backup is taken here: the test of backups in test/sharedstorage has these rights, and nothing is refused there"
 
 const noStreaming = "an API server that does not stream lists, as this one does: a watch begins with a list there"
 

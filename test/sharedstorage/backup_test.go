@@ -196,7 +196,25 @@ spec: {readers: 1, storage: {size: 1Gi, onDelete: Delete}, restoreFrom: %s}
 	}
 	w.awaitRunning("orders", 1, archived)
 
-	w.kubectl("delete", "ssb", "first", "--timeout=1m")
+	// The schedule takes one at once, and the retention removes the first.
+	w.kubectl("patch", "ssc", "orders", "--type=merge", "-p", `{"spec":{"backup":{"every":"24h","retention":{"backups":1}}}}`)
+	w.await(3*time.Minute, "the first backup has expired", func(ctx context.Context) error {
+		b := &v1alpha1.SharedStorageBackup{}
+		err := w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: "first"}, b)
+		if err == nil && !b.Status.Expired {
+			err = errors.New("it has not")
+		}
+		return err
+	})
+	w.await(time.Minute, "the scheduled backup is complete", func(context.Context) error {
+		out, err := w.try("get", "ssb", "-l", "pawl.dev/scheduled=orders", "-o", "jsonpath={.items[*].status.state}")
+		if err == nil && out != "Completed" {
+			err = errors.New(out)
+		}
+		return err
+	})
+
+	w.kubectl("delete", "ssb", "--all", "--timeout=1m")
 	w.kubectl("delete", "ssc", "orders", "copy", "at-time", "--timeout=5m")
 	w.await(time.Minute, "no run is left", func(ctx context.Context) error {
 		var runs v1alpha1.RunList

@@ -178,6 +178,13 @@ func TestRestoreToATimeANameAndTheEnd(t *testing.T) {
 		if got, err := b.restored("not-"+c.name, c.from); err == nil || !strings.HasPrefix(err.Error(), c.code) {
 			t.Errorf("%s: %q and %v, want %s", c.name, got, err, c.code)
 		}
+		folder := b.folder(port.Ref{Namespace: c1.Namespace, Name: "not-" + c.name}, "instances", "w2")
+		if record, err := os.ReadFile(filepath.Join(folder, "record.json")); err != nil || strings.Contains(string(record), to.Passphrase) {
+			t.Errorf("%s: it would be restored again and again: %s %v", c.name, record, err)
+		}
+		if _, err := os.Stat(filepath.Join(folder, "data.new")); !os.IsNotExist(err) {
+			t.Errorf("%s: half of the data are left: %v", c.name, err)
+		}
 	}
 	from := to
 	from.Passphrase = "another"

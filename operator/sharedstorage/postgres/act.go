@@ -265,9 +265,7 @@ func (a *Agent) install(ctx context.Context) error {
 	var err error
 	switch {
 	case want.Restore != nil:
-		if _, err = a.archive.restore(ctx, *want.Restore, restoreConf, a.srv.path(newName)); err == nil {
-			err = a.srv.place()
-		}
+		err = a.restoreFirst(ctx, want)
 	case a.cfg.Seed != "" && seedErr == nil:
 		err = a.srv.take(ctx, a.cfg.Seed)
 	default:

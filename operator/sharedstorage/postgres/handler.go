@@ -180,6 +180,9 @@ func (a *Agent) callInstall(_ context.Context, in installCall) (nothing, error) 
 	defer a.wake()
 	a.mu.Lock()
 	a.live.retry, a.live.failures = time.Time{}, 0
+	if in.Restore != nil { // it is the order to restore again
+		a.live.fault = nil
+	}
 	a.mu.Unlock()
 	return nothing{}, a.change(func(r *record) {
 		r.Install, r.Installed = &installation{Key: in.Key, From: in.From, Restore: in.Restore}, ""

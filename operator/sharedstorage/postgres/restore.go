@@ -59,6 +59,24 @@ func (a *archiver) restore(ctx context.Context, from port.Restore, conf, into st
 	return chosen, a.srv.recoverIn(ctx, into)
 }
 
+// restoreFirst restores the data of a new writer. A restore that fails is not repeated before it is
+// ordered again, because it may read terabytes.
+func (a *Agent) restoreFirst(ctx context.Context, want installation) error {
+	into := a.srv.path(newName)
+	_, err := a.archive.restore(ctx, *want.Restore, restoreConf, into)
+	if err == nil {
+		return a.srv.place()
+	}
+	if ctx.Err() != nil {
+		return err
+	}
+	return errors.Join(err, a.srv.discard(into), a.change(func(r *record) {
+		if r.Install != nil && r.Install.Key == want.Key {
+			r.Install = nil
+		}
+	}))
+}
+
 // verify restores a backup into a scratch folder and reads all of its pages.
 func (a *archiver) verify(ctx context.Context, order port.VerifyOrder) (port.Backup, error) {
 	into := a.srv.path(verifyName)
@@ -145,8 +163,7 @@ func (s *server) awaitPromotion(ctx context.Context, folder string, ended chan e
 			}
 			return errors.Join(errors.New("postgres has ended while it applied the log"), err)
 		case <-ctx.Done():
-			_ = <-ended // it was killed
-			return ctx.Err()
+			return errors.Join(ctx.Err(), <-ended)
 		case <-every.C:
 		}
 		if promoted || s.recoveringIn(ctx, folder) {
