@@ -312,7 +312,7 @@ func TestCRDs(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"applicationrevisions.pawl.dev", "applications.pawl.dev", "mpdclusters.mpd.polardb.aliyun.com", "rollouts.pawl.dev", "runhistories.pawl.dev", "runs.pawl.dev", "sharedstorageclusters.pawl.dev"}; !slices.Equal(slices.Sorted(maps.Keys(found)), want) {
+	if want := []string{"applicationrevisions.pawl.dev", "applications.pawl.dev", "mpdclusters.mpd.polardb.aliyun.com", "rollouts.pawl.dev", "runhistories.pawl.dev", "runs.pawl.dev", "sharedstoragebackups.pawl.dev", "sharedstorageclusters.pawl.dev"}; !slices.Equal(slices.Sorted(maps.Keys(found)), want) {
 		t.Errorf("the CRDs are %v", found)
 	}
 }
