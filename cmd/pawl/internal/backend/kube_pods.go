@@ -25,8 +25,8 @@ type Pods interface {
 	PodLog(ctx context.Context, l PodLog) (io.ReadCloser, error)
 	// Events returns the Events of a namespace.
 	Events(ctx context.Context, namespace string) ([]corev1.Event, error)
-	// Secret returns the data of a Secret.
-	Secret(ctx context.Context, namespace, name string) (map[string][]byte, error)
+	// Secrets returns the Secrets with these labels.
+	Secrets(ctx context.Context, namespace, labels string) ([]corev1.Secret, error)
 	// PodGet asks a pod over HTTP, through the API server.
 	PodGet(ctx context.Context, namespace, pod, port, path string) ([]byte, error)
 }
@@ -89,15 +89,15 @@ func (k *Kube) Events(ctx context.Context, namespace string) ([]corev1.Event, er
 	return list.Items, controller.Fault(err)
 }
 
-// Secret implements Pods.
-func (k *Kube) Secret(ctx context.Context, namespace, name string) (map[string][]byte, error) {
+// Secrets implements Pods.
+func (k *Kube) Secrets(ctx context.Context, namespace, labels string) ([]corev1.Secret, error) {
 	c, err := k.core()
 	if err != nil {
 		return nil, err
 	}
-	var s corev1.Secret
-	err = c.Get().Namespace(namespace).Resource("secrets").Name(name).Do(ctx).Into(&s)
-	return s.Data, controller.Fault(err)
+	var list corev1.SecretList
+	err = c.Get().Namespace(namespace).Resource("secrets").VersionedParams(&metav1.ListOptions{LabelSelector: labels}, scheme.ParameterCodec).Do(ctx).Into(&list)
+	return list.Items, controller.Fault(err)
 }
 
 // PodGet implements Pods.
@@ -106,6 +106,6 @@ func (k *Kube) PodGet(ctx context.Context, namespace, pod, port, path string) ([
 	if err != nil {
 		return nil, err
 	}
-	text, err := c.Get().Namespace(namespace).Resource("pods").Name(pod+":"+port).SubResource("proxy").Suffix(path).DoRaw(ctx)
+	text, err := c.Get().Namespace(namespace).Resource("pods").Name(pod + ":" + port).SubResource("proxy").Suffix(path).DoRaw(ctx)
 	return text, controller.Fault(err)
 }

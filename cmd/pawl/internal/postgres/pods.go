@@ -88,10 +88,12 @@ func (h podHost) source(pod, container, name, id string) source {
 }
 
 func (h podHost) secrets(ctx context.Context) ([]string, error) {
-	data, err := h.pods.Secret(ctx, h.cluster.Namespace, kube.SecretName(h.cluster))
+	found, err := h.pods.Secrets(ctx, h.cluster.Namespace, kube.ClusterLabel+"="+h.cluster.Name)
 	var all []string
-	for _, value := range data {
-		all = append(all, strings.TrimSpace(string(value)))
+	for _, s := range found {
+		for _, value := range s.Data {
+			all = append(all, strings.TrimSpace(string(value)))
+		}
 	}
 	return all, err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
@@ -218,8 +219,11 @@ func (s *Status) find(conditions []metav1.Condition) {
 	if len(conditions) == 0 {
 		add(Finding{What: "Ready", Reason: "NotServed", Message: "no operator has looked at the cluster yet", Remedy: "Start pawl operator, or pawl server with --shared-storage, and see whether it serves this namespace."})
 	}
+	held := meta.IsStatusConditionTrue(conditions, sharedstorage.InterruptedCondition)
 	for _, c := range conditions {
 		switch {
+		case c.Type == sharedstorage.ProgressingCondition && held: // Interrupted says it all
+			continue
 		case c.Type == sharedstorage.ProgressingCondition && c.Status == metav1.ConditionTrue:
 			s.moving, s.Progress = true, c.Message
 			continue

@@ -32,7 +32,9 @@ func (s Status) Text(now time.Time) string {
 	} else {
 		fact("Writer", "none takes writes")
 	}
-	fact("Engine", "PostgreSQL %s  class %s  durability %s%s", cmp.Or(s.Version, "of several versions"), cmp.Or(s.Class, "changing"), s.Durability, s.connections())
+	if len(s.Instances) > 0 {
+		fact("Engine", "PostgreSQL %s  class %s  durability %s%s", cmp.Or(s.Version, "of several versions"), cmp.Or(s.Class, "changing"), s.Durability, s.connections())
+	}
 	fact("Storage", "%s", s.storage())
 	fact("Failover", "%s", s.failover())
 	fact("Archive", "%s", s.archive(age))

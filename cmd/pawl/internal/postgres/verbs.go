@@ -33,7 +33,7 @@ On Kubernetes psql, pgbench and the queries of status and report run in the pods
 right to create pods/exec. Standalone they run here, on the machine of the server.`,
 		Example: "  pawl pg status orders\n  pawl pg psql orders -- -c 'SELECT 1'\n  pawl pg logs orders -f\n  pawl pg promote orders 2 --wait\n  pawl pg report orders --file orders.tar.gz",
 	}
-	group.AddCommand(a.statusCommand(), a.psqlCommand(), a.logsCommand(), a.promoteCommand(), a.restartCommand(), a.pgbenchCommand())
+	group.AddCommand(a.statusCommand(), a.psqlCommand(), a.logsCommand(), a.promoteCommand(), a.restartCommand(), a.pgbenchCommand(), a.reportCommand())
 	return group
 }
 
