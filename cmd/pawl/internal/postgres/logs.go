@@ -3,11 +3,11 @@ package postgres
 import (
 	"bufio"
 	"bytes"
+	"container/heap"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,6 +41,29 @@ type entry struct {
 	engine bool   // written by PostgreSQL
 	line   []byte // JSON, with instance and id
 	from   int    // source
+	seq    int    // order of arrival
+}
+
+// entries is a heap of lines: the oldest first, and of one time the first to arrive.
+type entries []entry
+
+func (h entries) Len() int      { return len(h) }
+func (h entries) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *entries) Push(e any)   { *h = append(*h, e.(entry)) } //nolint:errcheck // nothing else is pushed
+
+func (h entries) Less(i, j int) bool {
+	if h[i].at.Equal(h[j].at) {
+		return h[i].seq < h[j].seq
+	}
+	return h[i].at.Before(h[j].at)
+}
+
+// Pop implements heap.Interface.
+func (h *entries) Pop() any {
+	last := len(*h) - 1
+	e := (*h)[last]
+	*h = (*h)[:last]
+	return e
 }
 
 func (a verbs) logsCommand() *cobra.Command {
@@ -167,10 +190,11 @@ func readLogs(ctx context.Context, sources []source, o logOptions, emit func(ent
 // mergeHold is how long a line of a log that is followed waits for older ones of other sources.
 const mergeHold = 300 * time.Millisecond
 
-// merge emits the oldest line once all sources that have not ended have one; with follow also when all have
-// been silent for mergeHold.
+// merge emits all lines when all sources have ended: a source is not quite in order itself, since an agent
+// passes the messages of its engine on a little later. With follow it emits the oldest line as soon as all
+// sources have one, or have been silent for mergeHold.
 func merge(ctx context.Context, open int, follow bool, in <-chan entry, ended <-chan int, emit func(entry) error) error {
-	var held []entry // by time
+	var held entries
 	waiting := map[int]int{}
 	hold := time.NewTimer(mergeHold)
 	defer hold.Stop()
@@ -179,6 +203,7 @@ func merge(ctx context.Context, open int, follow bool, in <-chan entry, ended <-
 		silent = nil
 	}
 	done := map[int]bool{}
+	seq := 0
 	full := func() bool { // each open source has a line
 		n := 0
 		for from, lines := range waiting {
@@ -189,9 +214,8 @@ func merge(ctx context.Context, open int, follow bool, in <-chan entry, ended <-
 		return n == open
 	}
 	release := func(all bool) error {
-		for len(held) > 0 && (all || full()) {
-			e := held[0]
-			held = held[1:]
+		for len(held) > 0 && (all || follow && full()) {
+			e := heap.Pop(&held).(entry) //nolint:errcheck // it holds nothing else
 			waiting[e.from]--
 			if err := emit(e); err != nil {
 				return err
@@ -203,13 +227,9 @@ func merge(ctx context.Context, open int, follow bool, in <-chan entry, ended <-
 		all := false
 		select {
 		case e := <-in:
-			at, _ := slices.BinarySearchFunc(held, e, func(a, b entry) int {
-				if a.at.After(b.at) {
-					return 1
-				}
-				return -1 // after those of the same time
-			})
-			held = slices.Insert(held, at, e)
+			seq++
+			e.seq = seq
+			heap.Push(&held, e)
 			waiting[e.from]++
 			hold.Reset(mergeHold)
 		case n := <-ended:
