@@ -80,7 +80,8 @@ func TestVerbs(t *testing.T) {
 	})
 	w.says(1, "already exists", "pg", "psql", "shop", "--", "-c", "INSERT INTO cards VALUES ('4111-1111')")
 	w.says(0, "shop-3-", "pg", "psql", "shop", "--instance", "3", "--", "-Atc", "SELECT current_setting('cluster_name')")
-	w.says(0, "actually processed: 10/10", "pg", "pgbench", "shop", "--", "-f", "/dev/null", "-n", "-t", "10")
+	w.says(0, "done in", "pg", "pgbench", "shop", "--", "-i", "-q", "-s", "1")
+	w.says(0, "actually processed: 10/10", "pg", "pgbench", "shop", "--", "-n", "-t", "10")
 
 	logs := w.says(0, "database system is ready to accept connections", "pg", "logs", "shop", "--manager")
 	for _, id := range []string{`"id":"1"`, `"id":"2"`, `"id":"3"`, `"logger":"postgres"`, `"msg":"engine"`} {

@@ -1,11 +1,8 @@
 package backend
 
 import (
-	"cmp"
 	"context"
 	"io"
-	"math"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,10 +31,7 @@ type Pods interface {
 // PodLog names the log of a container.
 type PodLog struct {
 	Namespace, Pod, Container string
-
-	Follow bool          // until ctx ends
-	Since  time.Duration // 0: all
-	Limit  int64         // bytes; 0: no limit
+	Follow                    bool // until ctx ends
 }
 
 var _ Pods = (*Kube)(nil)
@@ -68,12 +62,6 @@ func (k *Kube) PodLog(ctx context.Context, l PodLog) (io.ReadCloser, error) {
 		return nil, err
 	}
 	o := &corev1.PodLogOptions{Container: l.Container, Follow: l.Follow}
-	if l.Since > 0 {
-		o.SinceSeconds = new(cmp.Or(int64(math.Ceil(l.Since.Seconds())), 1))
-	}
-	if l.Limit > 0 {
-		o.LimitBytes = &l.Limit
-	}
 	out, err := c.Get().Namespace(l.Namespace).Resource("pods").Name(l.Pod).SubResource("log").VersionedParams(o, scheme.ParameterCodec).Stream(ctx)
 	return out, controller.Fault(err)
 }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
@@ -53,7 +54,7 @@ func (h podHost) run(ctx context.Context, i instance, program string, args []str
 	code, err := h.pods.Exec(ctx, e)
 	switch {
 	case err != nil:
-		return 0, Unreachable.Errorf("pod %s: %w", pod, err)
+		return 0, Unreachable.Errorf("pod %s: %.400s", pod, fault.Message(err)) // of an URL with the whole command, the beginning
 	case code == shellMissing, code == shellCannot:
 		return 0, ProgramMissing.Errorf("%s cannot be run in pod %s", program, pod)
 	}
@@ -78,7 +79,7 @@ func (h podHost) manager(ctx context.Context) ([]source, error) {
 // source is the log of a container.
 func (h podHost) source(pod, container, name, id string) source {
 	return source{name: name, id: id, read: func(ctx context.Context, o logOptions, emit func(line []byte)) error {
-		log, err := h.pods.PodLog(ctx, backend.PodLog{Namespace: h.cluster.Namespace, Pod: pod, Container: container, Follow: o.follow, Since: o.since})
+		log, err := h.pods.PodLog(ctx, backend.PodLog{Namespace: h.cluster.Namespace, Pod: pod, Container: container, Follow: o.follow})
 		if err != nil {
 			return fmt.Errorf("the log of pod %s: %w", pod, err)
 		}
@@ -87,12 +88,17 @@ func (h podHost) source(pod, container, name, id string) source {
 	}}
 }
 
+// public are the keys of Secrets whose values are none.
+var public = []string{"username", "user", "host", "port", "dbname", "database", corev1.TLSCertKey, "ca.crt"}
+
 func (h podHost) secrets(ctx context.Context) ([]string, error) {
 	found, err := h.pods.Secrets(ctx, h.cluster.Namespace, kube.ClusterLabel+"="+h.cluster.Name)
 	var all []string
 	for _, s := range found {
-		for _, value := range s.Data {
-			all = append(all, strings.TrimSpace(string(value)))
+		for key, value := range s.Data {
+			if !slices.Contains(public, key) {
+				all = append(all, strings.TrimSpace(string(value)))
+			}
 		}
 	}
 	return all, err

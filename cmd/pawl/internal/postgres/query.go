@@ -23,7 +23,7 @@ func (c *cluster) query(ctx context.Context, i instance, sql string, into any) e
 	ctx, cancel := context.WithTimeout(ctx, queryWithin)
 	defer cancel()
 	var out, said bytes.Buffer
-	code, err := c.host.run(ctx, i, "psql", []string{"-XAtq", "-v", "ON_ERROR_STOP=1", "-d", "application_name=pawl connect_timeout=5 options='-c statement_timeout=8s -c default_transaction_read_only=on'", "-c", sql}, streams{out: &out, err: &said})
+	code, err := c.host.run(ctx, i, "psql", []string{"-XAtq", "-v", "ON_ERROR_STOP=1", "-d", "application_name=pawl connect_timeout=5 options='-c statement_timeout=8s -c default_transaction_read_only=on'"}, streams{in: strings.NewReader(sql), out: &out, err: &said})
 	if err != nil {
 		return err
 	}

@@ -130,7 +130,7 @@ func (c *cluster) collect(ctx context.Context, r redactor, since time.Duration) 
 	add := func(name, what string, text []byte, err error) {
 		f := ReportFile{Name: name, What: what, text: r.text(text)}
 		if f.Bytes = len(f.text); err != nil {
-			f.Error = string(r.text([]byte(fault.Message(err))))
+			f.Error = string(r.text([]byte(strings.Join(strings.Fields(fault.Message(err)), " "))))
 		}
 		all.Files = append(all.Files, f)
 	}
