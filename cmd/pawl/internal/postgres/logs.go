@@ -49,7 +49,7 @@ type entries []entry
 
 func (h entries) Len() int      { return len(h) }
 func (h entries) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *entries) Push(e any)   { *h = append(*h, e.(entry)) } //nolint:errcheck // nothing else is pushed
+func (h *entries) Push(e any)   { *h = append(*h, e.(entry)) }
 
 func (h entries) Less(i, j int) bool {
 	if h[i].at.Equal(h[j].at) {
@@ -215,7 +215,7 @@ func merge(ctx context.Context, open int, follow bool, in <-chan entry, ended <-
 	}
 	release := func(all bool) error {
 		for len(held) > 0 && (all || follow && full()) {
-			e := heap.Pop(&held).(entry) //nolint:errcheck // it holds nothing else
+			e := heap.Pop(&held).(entry)
 			waiting[e.from]--
 			if err := emit(e); err != nil {
 				return err
@@ -288,7 +288,7 @@ func jsonOfText(line string) []byte {
 		if !ok || key == "" || strings.ContainsAny(key, " \"") {
 			return messageOf(line)
 		}
-		value := ""
+		var value string
 		if quote, err := strconv.QuotedPrefix(after); err == nil && after[0] == '"' {
 			value, _ = strconv.Unquote(quote) // it is one
 			after = after[len(quote):]

@@ -32,7 +32,7 @@ func at(second string) string {
 }
 
 // printed returns the messages in the order in which they were emitted.
-func printed(t *testing.T, ctx context.Context, o logOptions, sources ...source) (messages string, failed int, err error) {
+func printed(ctx context.Context, t *testing.T, o logOptions, sources ...source) (messages string, failed int, err error) {
 	t.Helper()
 	var all []string
 	err = readLogs(ctx, sources, o, func(e entry) error {
@@ -65,7 +65,7 @@ func TestLogsAreMergedByTime(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				got, failed, err := printed(t, t.Context(), logOptions{}, test.sources...)
+				got, failed, err := printed(t.Context(), t, logOptions{}, test.sources...)
 				if got != test.want || failed != test.failed || (err != nil) != test.fails {
 					t.Errorf("%s, %d failed, %v; want %s", got, failed, err, test.want)
 				}
@@ -79,7 +79,7 @@ func TestFollowedLogs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		got, failed, err := printed(t, ctx, logOptions{follow: true}, logOf("1", nil, at("02"), "1s", at("05")), logOf("2", nil, at("01"), "10s", at("11")), logOf("3", nil))
+		got, failed, err := printed(ctx, t, logOptions{follow: true}, logOf("1", nil, at("02"), "1s", at("05")), logOf("2", nil, at("01"), "10s", at("11")), logOf("3", nil))
 		if got != "2:01 1:02 1:05 2:11" || failed != 0 || err != nil {
 			t.Errorf("%s, %d, %v", got, failed, err)
 		}

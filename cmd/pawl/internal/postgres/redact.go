@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/url"
 	"regexp"
@@ -49,6 +50,17 @@ func (r redactor) text(text []byte) []byte {
 		s = p.form.ReplaceAllString(s, p.to)
 	}
 	return []byte(s)
+}
+
+// withoutCustom removes the metrics of queries that users have written, whose labels and values come from rows.
+func withoutCustom(text []byte) []byte {
+	var out bytes.Buffer
+	for line := range bytes.Lines(text) {
+		if !bytes.Contains(line, []byte("pawl_custom_")) {
+			out.Write(line)
+		}
+	}
+	return out.Bytes()
 }
 
 // spoken are the levels of messages that repeat statements or rows.

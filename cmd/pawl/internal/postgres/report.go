@@ -174,7 +174,7 @@ func (c *cluster) collect(ctx context.Context, r redactor, since time.Duration) 
 			addJSON(path.Join(q.folder, i.Name+".json"), q.what+" of instance "+i.id, answer, err)
 		}
 		text, err := c.host.metrics(ctx, i)
-		add(path.Join("metrics", i.Name+".txt"), "what instance "+i.id+" tells Prometheus", text, err)
+		add(path.Join("metrics", i.Name+".txt"), "what instance "+i.id+" tells Prometheus, without queries of users", withoutCustom(text), err)
 	}
 	return all
 }

@@ -49,7 +49,7 @@ func (l *leaky) manager(context.Context) ([]source, error) {
 }
 func (l *leaky) secrets(context.Context) ([]string, error) { return secrets, nil }
 func (l *leaky) metrics(context.Context, instance) ([]byte, error) {
-	return []byte("# " + secrets[0]), nil
+	return []byte("# " + secrets[0] + "\npawl_postgres_up 1\npawl_custom_orders{card=\"4111-1111\"} 1\n"), nil
 }
 
 func (l *leaky) more(context.Context) (map[string]any, error) {
@@ -97,7 +97,7 @@ func TestReportHasNoSecrets(t *testing.T) {
 			}
 		}
 	}
-	for _, stays := range []string{"checkpoint complete", `"level":"ERROR"`, `"work_mem": "8MB"`, "SwitchWriter", `"name": "logs/manager.jsonl"`, "no manager"} {
+	for _, stays := range []string{"checkpoint complete", `"level":"ERROR"`, `"work_mem": "8MB"`, "SwitchWriter", "pawl_postgres_up 1", `"name": "logs/manager.jsonl"`, "no manager"} {
 		if !strings.Contains(all.String(), stays) {
 			t.Errorf("%q is not in the report", stays)
 		}
