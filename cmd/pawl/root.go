@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/foundationdb"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/look"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/objects"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/postgres"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/rollouts"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/runs"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/servers"
@@ -75,6 +76,7 @@ Exit codes: 0 done, 1 failed, refused or not found, 2 usage or bad input,
 		{"objects", "Objects:", objects.Commands(a)},
 		{"files", "Files:", files.Commands(a)},
 		{"rollouts", "Rollouts:", rollouts.Commands(a)},
+		{"pg", "PostgreSQL:", postgres.Commands(a)},
 		{"fdb", "FoundationDB:", foundationdb.Commands(a)},
 		{"clusters", "Container clusters:", clusters.Commands(a)},
 		{"accounts", "Accounts:", accounts.Commands(a)},

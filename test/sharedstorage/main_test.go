@@ -42,7 +42,7 @@ func options() controlplane.Options {
 		panic(err)
 	}
 	return controlplane.Options{
-		CRDs: []string{"../../deploy/crds", "../../deploy/mpd"}, NodeGrace: 8 * time.Second, Admission: []string{controlplane.NodeSelector}, Keep: os.Getenv("KEEP") != "",
+		CRDs: []string{"../../deploy/crds", "../../deploy/mpd"}, Endpoints: true, NodeGrace: 8 * time.Second, Admission: []string{controlplane.NodeSelector}, Keep: os.Getenv("KEEP") != "",
 		Kubelet: kubelet.Options{Mode: kubelet.Process, Nodes: 3, Images: images, Lease: 2 * time.Second, Labels: map[string]string{controlplane.ApartLabel: shared}},
 	}
 }

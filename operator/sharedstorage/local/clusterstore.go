@@ -16,8 +16,8 @@ import (
 )
 
 // ClusterStore keeps clusters as standalone objects of kind SharedStorageCluster. Their spec and
-// status have the form that they have on Kubernetes. status.fault is added: the fault that blocks
-// the cluster, with its remedy, where the commands of pawl look for it.
+// status have the form that they have on Kubernetes. Two fields are added to status, where the commands
+// of pawl look for them: fault, which blocks the cluster, with its remedy, and StatusFolder.
 type ClusterStore struct {
 	Objects   control.Objects
 	Placement *Placement // its installed versions resolve spec.engine.version; nil: the spec's version is used as it is
@@ -78,7 +78,7 @@ func (h ClusterStore) Save(ctx context.Context, c *sharedstorage.Cluster) error 
 		if c.Finalized {
 			o.Finalizers = append(o.Finalizers, sharedstorage.Finalizer)
 		}
-		o.Status, err = statusOf(c)
+		o.Status, err = h.statusOf(c)
 		return err
 	})
 }
@@ -137,7 +137,7 @@ func (h ClusterStore) Classes(ctx context.Context, namespace string) (map[string
 }
 
 // statusOf returns the status as it is stored, without null fields.
-func statusOf(c *sharedstorage.Cluster) (json.RawMessage, error) {
+func (h ClusterStore) statusOf(c *sharedstorage.Cluster) (json.RawMessage, error) {
 	raw, err := json.Marshal(c.Status)
 	if err != nil {
 		return nil, err
@@ -155,6 +155,9 @@ func statusOf(c *sharedstorage.Cluster) (json.RawMessage, error) {
 	}
 	if held := sharedstorage.HeldBy(c.Status.Conditions); held != nil {
 		status[control.StatusFault] = held
+	}
+	if h.Placement != nil {
+		status[StatusFolder] = h.Placement.folder(c.Ref)
 	}
 	return json.Marshal(status)
 }

@@ -62,6 +62,7 @@ type logForwarder struct {
 	path     string
 	instance string
 	out      io.Writer // nil: the file is only kept small
+	keep     bool      // leave the file as it is
 	offset   int64
 	rest     []byte // the begin of a message whose end was not read yet
 }
@@ -115,7 +116,7 @@ func (f *logForwarder) pass() error {
 	if err := f.write(idle); err != nil {
 		return err
 	}
-	if f.offset >= logLimit && f.offset == info.Size() {
+	if !f.keep && f.offset >= logLimit && f.offset == info.Size() {
 		return f.cut()
 	}
 	return nil

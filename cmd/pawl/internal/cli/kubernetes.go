@@ -143,7 +143,7 @@ func targets(cmd *cobra.Command) (usesBackend bool, why string) {
 		return true, ""
 	}
 	switch top.GroupID {
-	case "runs", "look", "objects", "rollouts", "fdb":
+	case "runs", "look", "objects", "rollouts", "fdb", "pg":
 		return true, ""
 	case "files":
 		return top.Name() == "plan" || top.Name() == "diff", ""
