@@ -144,8 +144,17 @@ func TestLifecycleTable(t *testing.T) {
 const oneStep = "steps: [{stepName: Only, uses: sleep, with: {for: 1s}}]\n"
 
 func check(dir, what, text string, known []workflow.Action) error {
+	what, codes, _ := strings.Cut(what, " faults=") // those that the flow declares in a file of its own
 	flow := func(name, text string) error {
-		_, err := flowfile.Parse([]flowfile.File{{Name: name, Data: []byte(text)}}, flowfile.Options{Actions: known, AnyAction: true, Check: true, Flows: []string{"Child"}})
+		files := []flowfile.File{{Name: name, Data: []byte(text)}}
+		if codes != "" {
+			declared := "faults:\n"
+			for code := range strings.SplitSeq(codes, ",") {
+				declared += "- {code: " + code + ", class: blocked, title: it failed, remedy: Look at it.}\n"
+			}
+			files = append(files, flowfile.File{Name: "part_faults.yaml", Data: []byte(declared)})
+		}
+		_, err := flowfile.Parse(files, flowfile.Options{Actions: known, AnyAction: true, Check: true, Flows: []string{"Child"}})
 		return err
 	}
 	switch what {

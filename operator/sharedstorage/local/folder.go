@@ -54,5 +54,6 @@ func (f Folder) Config(instance string) (c postgres.Config, err error) {
 	if err := check(instance); err != nil {
 		return c, fs.ErrNotExist
 	}
-	return c, postgres.ReadJSON(filepath.Join(f.Instance(instance), configName), &c)
+	err = postgres.ReadJSON(filepath.Join(f.Instance(instance), configName), &c)
+	return c, err
 }

@@ -120,6 +120,9 @@ queries:
 	if got, want := samples(writer["pawl_custom_orders_total"], "state"), map[string]float64{"open": 2, "done": 1, "late": 1}; !maps.Equal(got, want) {
 		t.Errorf("the query of the user: %v", got)
 	}
+	if writer["pawl_postgres_archived_total"] != nil {
+		t.Error("it archives without a repository")
+	}
 	failed := samples(writer["pawl_postgres_scrape_failed"], "query")
 	for _, query := range slices.Sorted(maps.Keys(failed)) {
 		if want := query == "secrets" || query == "escape"; (failed[query] == 1) != want {

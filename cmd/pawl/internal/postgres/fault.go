@@ -8,7 +8,7 @@ var (
 	Elsewhere = fault.Declare(fault.Kind{
 		Code: "PG_ELSEWHERE", Class: fault.Blocked,
 		Title:  "the processes and files of the cluster cannot be reached from here",
-		Remedy: "Call pawl on the machine of the server that serves the cluster, as the user who runs that server.",
+		Remedy: "Call it on the machine of the server that serves the cluster, as the user who runs that server.",
 		Guide:  "shared-storage.md#verbs",
 	})
 	// Unreachable says that no program could be run for an instance.

@@ -57,7 +57,7 @@ const replicationQuery = `SELECT json_build_object(
 'slots', (SELECT coalesce(json_agg(json_build_object('name', s.slot_name, 'instance', coalesce(r.application_name, ''), 'type', s.slot_type, 'active', s.active,
 	'wal', s.wal_status, 'retainedBytes', greatest(pg_wal_lsn_diff(pg_current_wal_lsn(), s.restart_lsn), 0)::bigint) ORDER BY s.slot_name), '[]')
 	FROM pg_replication_slots s LEFT JOIN pg_stat_replication r ON r.pid = s.active_pid),
-'archive', (SELECT json_build_object('mode', current_setting('archive_mode'), 'archived', archived_count, 'last', coalesce(last_archived_wal, ''), 'lastAt', last_archived_time,
+'archive', (SELECT json_build_object('mode', CASE WHEN current_setting('archive_command') IN ('', '/bin/true') THEN 'off' ELSE current_setting('archive_mode') END, 'archived', archived_count, 'last', coalesce(last_archived_wal, ''), 'lastAt', last_archived_time,
 	'failed', failed_count, 'lastFailed', coalesce(last_failed_wal, ''), 'lastFailedAt', last_failed_time) FROM pg_stat_archiver),
 'connections', (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),
 'maxConnections', current_setting('max_connections')::bigint)`

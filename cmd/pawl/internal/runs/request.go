@@ -380,8 +380,8 @@ func unawaited(r view.Run, signal string) string {
 	var others []string
 	for _, s := range r.Steps {
 		switch {
-		case s.Wait == nil || s.Phase != runtype.StepWaiting || s.Wait.Signal == "":
-		case s.Wait.Signal == signal:
+		case s.Wait == nil || s.Phase != runtype.StepWaiting:
+		case s.Wait.Signal == signal, s.Wait.Signal == "": // an approval reads signals without waiting for one by name
 			return ""
 		default:
 			others = append(others, fmt.Sprintf("%s waits for %s", s.Name, s.Wait.Signal))

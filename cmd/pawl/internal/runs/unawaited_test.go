@@ -17,6 +17,7 @@ func TestUnawaitedSignal(t *testing.T) {
 	}{
 		{"caught-up", []view.Step{ended, waits}, ""},
 		{"caught_up", []view.Step{ended, waits}, "no step of gk3v waits for signal caught_up now; the run keeps it until one does (Caught waits for caught-up)"},
+		{"approval", []view.Step{{Name: "GoAhead", Phase: runtype.StepWaiting, Wait: &view.Wait{Reason: "AwaitingApproval"}}}, ""},
 		{"go", []view.Step{ended}, "no step of gk3v waits for signal go now; the run keeps it until one does"},
 	} {
 		if got := unawaited(view.Run{ID: "gk3vaaaaaaaaaaaaaaaaaaaaaa", Steps: c.steps}, c.signal); got != c.want {
