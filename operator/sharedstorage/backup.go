@@ -237,6 +237,16 @@ func (t *repairer) archive() {
 	}
 }
 
+// archive tells a new instance where to send its log before its engine starts: the same run may
+// promote it, and until it is told it drops what it writes, and the history of its timeline too.
+func (w *work) archive(ctx context.Context, id port.Ref, st port.Status) error {
+	archiver, ok := w.ports().Engine.(port.Archiver)
+	if !ok || !w.f.known(factRepository) || st.Archive.Repository == w.f.Repository.Hash() {
+		return nil
+	}
+	return w.call(ctx, func(ctx context.Context) error { return archiver.Archive(ctx, id, w.f.Repository) })
+}
+
 // schedule creates the backup that is due. Its name is that of its time, so that it is created once.
 func (t *repairer) schedule() {
 	s := t.c.Spec.Backup

@@ -155,6 +155,9 @@ func (w *work) bringUp(ctx context.Context, want port.Instance, from string) (do
 	}); err != nil {
 		return false, outcome.Fail(withInstance(err, want.Name))
 	}
+	if err := w.archive(ctx, id, st); err != nil {
+		return false, outcome.Fail(withInstance(err, want.Name))
+	}
 	start := func(ctx context.Context) error { return ports.Engine.Start(ctx, id) }
 	if from != "" && st.Upstream != "" && st.Upstream != from {
 		start = func(ctx context.Context) error { return ports.Engine.Follow(ctx, id, from) }

@@ -1,0 +1,76 @@
+package sharedstorage_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// archiving is an engine that remembers where instances archive, and those that began to write
+// before they knew.
+type archiving struct {
+	port.Engine
+	port.Archiver // the methods that these tests do not call
+
+	mu    sync.Mutex
+	told  map[string]string
+	early []string
+}
+
+func (a *archiving) Archive(_ context.Context, id port.Ref, to *port.Repository) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.told[id.Instance] = to.Hash()
+	return nil
+}
+
+func (a *archiving) Promote(ctx context.Context, id port.Ref, epoch int64) error {
+	a.mu.Lock()
+	if a.told[id.Instance] == "" {
+		a.early = append(a.early, id.Instance)
+	}
+	a.mu.Unlock()
+	return a.Engine.Promote(ctx, id, epoch)
+}
+
+func (a *archiving) Status(ctx context.Context, id port.Ref) (port.Status, error) {
+	st, err := a.Engine.Status(ctx, id)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	st.Archive.Repository = a.told[id.Instance]
+	return st, err
+}
+
+// A reader that one run makes and promotes archives from its first byte: otherwise the archive lacks
+// the history of its timeline, and no earlier backup could be restored beyond the switch.
+func TestANewWriterArchives(t *testing.T) {
+	engine := &archiving{told: map[string]string{}}
+	use := func(o *sharedstorage.Options) {
+		engine.Engine = o.Ports.Engine
+		o.Ports.Engine = engine
+	}
+	four := times()
+	for _, name := range []string{"node-1", "node-2", "node-3", "node-4"} {
+		four.Nodes = append(four.Nodes, port.Node{Name: name, Ready: true, Schedulable: true})
+	}
+	inHarness(t, setup{sim: four, options: use}, func(l *harness) {
+		up(l, "blue")
+		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) {
+			s.Backup = &v1alpha1.BackupSpec{Repository: v1alpha1.RepositorySpec{Folder: "/srv/backups"}}
+		})
+		time.Sleep(2 * time.Minute)
+		was, old := l.writer("blue")
+		l.request("blue", "migrate", was+"|node-4")
+		time.Sleep(2 * time.Second)
+		l.awaitRunning("blue", time.Hour)
+		l.requestDone("blue", "migrate")
+		if _, now := l.writer("blue"); now.Name == old.Name || len(engine.early) > 0 {
+			t.Errorf("%s writes, before that %s; these wrote before they archived: %v", now.Name, old.Name, engine.early)
+		}
+	})
+}
