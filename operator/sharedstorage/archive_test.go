@@ -74,3 +74,31 @@ func TestANewWriterArchives(t *testing.T) {
 		}
 	})
 }
+
+// A cluster and what is restored from it have one system identifier, so nothing but this check keeps
+// the new one out of the archive of the other.
+func TestARestoredClusterStaysOutOfTheArchive(t *testing.T) {
+	repository := func(stanza string) func(s *v1alpha1.SharedStorageClusterSpec) {
+		return func(s *v1alpha1.SharedStorageClusterSpec) {
+			s.Backup = &v1alpha1.BackupSpec{Repository: v1alpha1.RepositorySpec{Folder: "/srv/backups", Stanza: stanza}}
+		}
+	}
+	for stanza, refused := range map[string]bool{"default-green": true, "": false} {
+		inHarness(t, setup{sim: times()}, func(l *harness) {
+			l.create("green", repository(""))
+			l.awaitRunning("green", 10*time.Minute)
+			l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) {
+				repository(stanza)(s)
+				s.RestoreFrom = &v1alpha1.RestoreSpec{Cluster: "green"}
+			})
+			if refused {
+				l.interrupted(sharedstorage.SpecInvalid.Code, time.Hour)
+				if len(l.sim.Instances(ref("blue"))) > 0 {
+					t.Error("instances were made")
+				}
+				return
+			}
+			l.awaitRunning("blue", 10*time.Minute)
+		})
+	}
+}

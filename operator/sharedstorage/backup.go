@@ -212,13 +212,34 @@ func (o *Operator) findBackup(ctx context.Context, namespace, name string) (*v1a
 	return b, err
 }
 
-// checkBackup rejects a source that is not there, before anything is created.
+// checkBackup rejects a source that is not there, and an archive that the source still writes: both
+// clusters have one system identifier, so pgBackRest cannot tell them apart.
 func checkBackup(ctx context.Context, w *work) outcome.Outcome {
 	if w.f.Volume.Writer != "" {
 		return outcome.Done() // it is restored already
 	}
-	_, err := w.source(ctx, "")
-	return outcome.Fail(err)
+	source, err := w.source(ctx, "")
+	if err != nil || source.Restore == nil || !source.Restore.Repository.Same(w.f.Repository) {
+		return outcome.Fail(err)
+	}
+	from := w.c.Spec.RestoreFrom.Cluster
+	if name := w.c.Spec.RestoreFrom.Backup; name != "" {
+		b, err := w.o.findBackup(ctx, w.ref.Namespace, name)
+		if err != nil {
+			return outcome.Fail(err)
+		}
+		from = b.Spec.Cluster
+	}
+	if from == "" || from == w.ref.Name {
+		return outcome.Done() // it goes on where its own archive ends
+	}
+	switch _, err := w.o.load(ctx, control.Ref{Kind: w.c.Kind, Namespace: w.ref.Namespace, Name: from}); {
+	case errors.Is(err, control.NotFound):
+		return outcome.Done()
+	case err != nil:
+		return outcome.Fail(err)
+	}
+	return outcome.Fail(SpecInvalid.Errorf("backup.repository: cluster %s archives there as %s, and both would write the same segments: name another stanza", from, source.Restore.Repository.Stanza))
 }
 
 // archive tells the engines where to send their log.

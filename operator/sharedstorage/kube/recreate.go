@@ -103,8 +103,12 @@ func (s *Placement) complete(want port.Instance) (port.Instance, error) {
 // running returns an instance as its pod was made, with the present id and type.
 func (h *instanceObjects) running() (port.Instance, error) {
 	recorded, err := h.wanted()
-	if err != nil || h.pod == nil || h.pod.Annotations[wantAnnotation] == "" {
+	if err != nil || h.pod == nil {
 		return recorded, err
+	}
+	if h.pod.Annotations[wantAnnotation] == "" { // an older operator has made it: the claim may be recorded anew since then
+		recorded.Template = ""
+		return recorded, nil
 	}
 	made := port.Instance{}
 	if err := json.Unmarshal([]byte(h.pod.Annotations[wantAnnotation]), &made); err != nil {

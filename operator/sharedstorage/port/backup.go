@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"path"
 	"time"
 
 	"github.com/pawl-dev/pawl/fault"
@@ -65,6 +66,14 @@ func (r *Repository) Hash() string {
 	}
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:8])
+}
+
+// Same reports whether two repositories are one place: whatever is written to one is in the other.
+func (r *Repository) Same(other *Repository) bool {
+	if r == nil || other == nil || r.Stanza != other.Stanza || path.Clean("/"+r.Folder) != path.Clean("/"+other.Folder) || (r.S3 == nil) != (other.S3 == nil) {
+		return false
+	}
+	return r.S3 == nil || r.S3.Bucket == other.S3.Bucket && r.S3.Endpoint == other.S3.Endpoint
 }
 
 // ArchiveStatus is how the archiving of an engine goes.
