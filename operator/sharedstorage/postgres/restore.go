@@ -44,10 +44,14 @@ func (a *archiver) restore(ctx context.Context, from port.Restore, conf, into st
 	if err := a.srv.discard(into); err != nil {
 		return chosen, trouble(err)
 	}
+	need := chosen.Size
+	if conf == verifyConf { // an engine goes on writing there: its log may grow by max_wal_size (logDefaults)
+		need += min(a.srv.volumeSize()/8, 1<<30)
+	}
 	var stat unix.Statfs_t
 	if err := unix.Statfs(a.srv.dir, &stat); err == nil {
-		if free := int64(stat.Bavail) * stat.Bsize; free < chosen.Size { //nolint:gosec // no volume has that many blocks
-			return chosen, port.StorageFull.Errorf("backup %s has %d bytes, and the volume has room for %d", chosen.Label, chosen.Size, free)
+		if free := int64(stat.Bavail) * stat.Bsize; free < need { //nolint:gosec // no volume has that many blocks
+			return chosen, port.StorageFull.Errorf("backup %s has %d bytes, %d are needed, and the volume has room for %d", chosen.Label, chosen.Size, need, free)
 		}
 	}
 	if err := a.srv.mkdir(into); err != nil {
