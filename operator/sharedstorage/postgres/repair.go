@@ -149,12 +149,19 @@ func (a *Agent) rewind(ctx context.Context, up Upstream) error {
 		return err
 	}
 	fits := func(r *record) { r.Ahead, r.Broken = false, false }
-	if data.Clean() && !diverged(data.Timeline, data.Position, their.Timeline, their.Forks) {
+	a.mu.Lock()
+	twice := a.rec.Ahead && max(data.Timeline, a.rec.Timeline) == their.Timeline // both were promoted to it, and pg_rewind sees no difference
+	a.mu.Unlock()
+	if data.Clean() && !twice && !diverged(data.Timeline, data.Position, their.Timeline, their.Forks) {
 		a.log.Info("the data fit the upstream", "upstream", up.Name)
 		return errors.Join(a.change(fits), a.clearDiverged())
 	}
 	if err := a.change(func(r *record) { r.Broken = true }); err != nil {
 		return err
+	}
+	if twice {
+		a.log.Warn("upstream and data were promoted to the same timeline: the data are copied again", "timeline", their.Timeline)
+		return a.copyFrom(ctx, up)
 	}
 	began := time.Now()
 	if err := a.srv.rewind(ctx, up); err != nil {
