@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +31,11 @@ const (
 // engine that was promoted and stopped cleanly. An own postgres does so, which nobody reaches but
 // through a socket in the folder.
 func (a *archiver) restore(ctx context.Context, from port.Restore, conf, into string) (port.Backup, error) {
+	defer func() { // it has the secrets of the other cluster's repository
+		if err := os.Remove(a.srv.path(confName, conf)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			a.srv.log.Warn("the secrets of a restore are left", "file", conf, "err", err)
+		}
+	}()
 	if err := a.configure(from.Repository, conf, into); err != nil {
 		return port.Backup{}, err
 	}

@@ -43,4 +43,9 @@ func TestACheckLeavesRoomForTheLog(t *testing.T) {
 	if _, err := a.restore(t.Context(), order, restoreConf, s.path(newName)); fault.Of(err) != port.RestoreFailed {
 		t.Errorf("a first restore has the volume for itself: %v", err)
 	}
+	for _, name := range []string{verifyConf, restoreConf} {
+		if _, err := os.Stat(s.path(confName, name)); err == nil {
+			t.Errorf("%s is left, with the secrets of the repository", name)
+		}
+	}
 }
