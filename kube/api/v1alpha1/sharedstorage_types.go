@@ -200,7 +200,7 @@ type SharedStorageClusterStatus struct {
 	// Instances by logical id, as observed.
 	Instances map[string]InstanceStatus `json:"instances,omitempty"`
 	Manager   ManagerStatus             `json:"manager,omitempty"`
-	Backup    BackupStatus              `json:"backup,omitempty"`
+	Backup    BackupStatus              `json:"backup,omitzero"`
 	Run       *CurrentRun               `json:"run,omitempty"`
 	// Requests that wait or are executed, and the last 20 that ended.
 	// +listType=map
