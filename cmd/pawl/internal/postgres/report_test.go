@@ -23,7 +23,10 @@ import (
 var secrets = []string{"correct horse", `q"u\ote/&?`, "0123456789abcdef0123456789abcdef"}
 
 // leaky has the secrets and a row in everything that a report reads.
-type leaky struct{ asked []string }
+type leaky struct {
+	host  // what a report is given: its secrets
+	asked []string
+}
 
 func (l *leaky) run(_ context.Context, i instance, program string, args []string, s streams) (int, error) {
 	l.asked = append(l.asked, i.id+" "+program)
@@ -47,7 +50,7 @@ func (l *leaky) sources(i instance) []source {
 func (l *leaky) manager(context.Context) ([]source, error) {
 	return nil, errors.New("no manager " + secrets[2])
 }
-func (l *leaky) secrets(context.Context) ([]string, error) { return secrets, nil }
+
 func (l *leaky) metrics(context.Context, instance) ([]byte, error) {
 	return []byte("# " + secrets[0] + "\npawl_postgres_up 1\npawl_custom_orders{card=\"4111-1111\"} 1\n"), nil
 }
