@@ -22,7 +22,7 @@ import (
 )
 
 // kinds are Pawl's kinds by resource.
-var kinds = map[string]string{"runs": "Run", "runhistories": "RunHistory", "sharedstorageclusters": "SharedStorageCluster", "rollouts": "Rollout", "applications": "Application", "applicationrevisions": "ApplicationRevision"}
+var kinds = map[string]string{"runs": "Run", "runhistories": "RunHistory", "sharedstorageclusters": "SharedStorageCluster", "sharedstoragebackups": "SharedStorageBackup", "rollouts": "Rollout", "applications": "Application", "applicationrevisions": "ApplicationRevision"}
 
 // validationCase tests a rule of a CRD: an object, edits that are refused with this
 // message only, and edits that are accepted.
@@ -55,6 +55,9 @@ func allRuled() []validationCase {
 		{"sharedstorageclusters", "the major version of the engine cannot be changed", "{spec: {}}", nil, []string{"{spec: {engine: {version: '16'}}}"}},
 		{"sharedstorageclusters", "cloneFrom counts at creation only", "{spec: {cloneFrom: blue}}", []string{"{spec: {cloneFrom: green}}", "{spec: {cloneFrom: null}}"}, []string{"{spec: {cloneFrom: blue, readers: 1}}"}},
 		{"sharedstorageclusters", "cloneFrom counts at creation only", "{spec: {}}", []string{"{spec: {cloneFrom: blue}}"}, []string{"{spec: {readers: 1}}"}},
+		{"sharedstorageclusters", "restoreFrom counts at creation only", "{spec: {restoreFrom: {cluster: blue}}}", []string{"{spec: {restoreFrom: {cluster: green}}}", "{spec: {restoreFrom: null}}"}, []string{"{spec: {readers: 1}}"}},
+		{"sharedstorageclusters", "restoreFrom counts at creation only", "{spec: {}}", []string{"{spec: {restoreFrom: {cluster: blue}}}"}, []string{"{spec: {readers: 1}}"}},
+		{"sharedstoragebackups", "a backup cannot be changed: create another one", "{spec: {cluster: blue}}", []string{"{spec: {cluster: green}}", "{spec: {verify: true}}"}, []string{"{metadata: {labels: {kept: by}}}"}},
 	}
 	for _, field := range []string{"run: other", "first: 2", "last: 3", "events: '[]'"} {
 		rows = append(rows, validationCase{"runhistories", "history is never changed", "{run: r, first: 1, last: 2, events: '[{}]'}", []string{"{" + field + "}"}, []string{"{metadata: {labels: {kept: by}}}"}})
@@ -77,6 +80,13 @@ var refusedClusters = map[string]string{
 	"{metadata: {name: blue.green}, spec: {}}": "metadata.name: at most 40 characters, lower case letters, digits and -, a letter first: Services and pods are named after it",
 	"{spec: {storage: {size: 1023Ki}}}":        "storage.size is from 1Mi to 1Pi",
 	"{spec: {storage: {size: 1025Ti}}}":        "storage.size is from 1Mi to 1Pi",
+
+	"{spec: {backup: {repository: {folder: /b}, every: 59s}}}":                                     "backup.every is at least 1m",
+	"{spec: {backup: {repository: {folder: /b}, retention: {backups: 2, days: 2}}}}":               "retention: either backups or days",
+	"{spec: {backup: {repository: {}}}}":                                                           "repository: name a folder or s3",
+	"{spec: {cloneFrom: blue, restoreFrom: {cluster: blue}}}":                                      "either restoreFrom or cloneFrom",
+	"{spec: {restoreFrom: {cluster: blue, backup: monday}}}":                                       "restoreFrom: name one of cluster, backup and repository",
+	"{spec: {restoreFrom: {cluster: blue, target: {name: before, time: '2026-11-26T00:00:00Z'}}}}": "target: at most one of time, name and backupOnly",
 }
 
 // Each rule of the CRDs in a real API server. A rule without a case fails the test, except
@@ -85,7 +95,10 @@ func TestRulesOfTheKinds(t *testing.T) {
 	plane := suite.Plane(t)
 	space := namespace(t, plane.Client())
 	client := dynamic.NewForConfigOrDie(plane.Config())
-	asked := map[string]bool{"SharedStorageCluster: engine.type cannot be changed": true} // see below
+	asked := map[string]bool{
+		"SharedStorageCluster: engine.type cannot be changed":  true, // see below
+		"SharedStorageBackup: repository: name a folder or s3": true, // of a status: the type has its row at SharedStorageCluster
+	}
 	for n, row := range allRuled() {
 		asked[kinds[row.resource]+": "+row.message] = true
 		at := client.Resource(api.GroupVersion.WithResource(row.resource)).Namespace(space)
