@@ -175,6 +175,10 @@ test-browser: build ## the console in Chromium, against a real server (installs 
 	$(GO) -C test build -o $(CURDIR)/bin/ ./browser/fill ./browser/stage ./browser/databases || exit 1; \
 	cd test/browser && TALLY=$(if $(TALLY),$(abspath $(TALLY))) PAWL=$(CURDIR)/bin/pawl FILL=$(CURDIR)/bin/fill STAGE=$(CURDIR)/bin/stage DATABASES=$(CURDIR)/bin/databases node --test --test-concurrency=1 --test-reporter=./reporter.mjs --test-reporter-destination=stdout *.test.mjs
 
+.PHONY: test-release
+test-release: bin/testsum bin/nfpm ## write a release, install its deb on a copy of this machine, start, upgrade, remove and purge it (as root)
+	PAWL_TEST_RELEASE=1 $(TESTSUM) tools -- -count 1 -timeout 30m ./release
+
 .PHONY: fuzz
 fuzz: ## run each fuzz test for FUZZTIME=30s
 	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r pkg; do \
@@ -187,6 +191,23 @@ fuzz: ## run each fuzz test for FUZZTIME=30s
 .PHONY: bench
 bench: build ## measure, beside the raw loops and peers (bench/README.md)
 	$(GO) -C bench run .
+
+##@ Release
+
+# The version stands in the chart. A commit without its tag makes a snapshot of it.
+RELEASE = $(shell sed -n 's/^version: //p' deploy/chart/Chart.yaml)
+SNAPSHOT = $(if $(filter v$(RELEASE),$(shell git tag --points-at HEAD)),,-snapshot.g$(shell git rev-parse --short=8 HEAD))
+PLATFORMS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64
+
+bin/nfpm: tools/nfpm/go.mod tools/nfpm/go.sum
+	@mkdir -p bin
+	$(GO) -C tools/nfpm build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ github.com/goreleaser/nfpm/v2/cmd/nfpm
+	@touch $@
+
+.PHONY: release
+release: bin/nfpm ## dist/: archives, deb, rpm, image, chart, krew manifest, SBOM and checksums; of the tag, else of a snapshot (PLATFORMS=linux/amd64 for some)
+	$(GO) -C tools build -o $(CURDIR)/bin/release ./release
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) bin/release -version $(RELEASE)$(SNAPSHOT) -out dist -nfpm bin/nfpm -platforms $(PLATFORMS)
 
 ##@ Check
 

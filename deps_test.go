@@ -41,7 +41,7 @@ var (
 	libraryLayers = slices.Concat(baseLayers, []string{"lock", "chain", "control", "control/request", "rollout"})
 	engineLayers  = slices.Concat(libraryLayers, []string{"workflow", "workflow/runtype", "workflow/runstore"})
 	machineLayers = slices.Concat(engineLayers, []string{"machine"})
-	coreLayers    = slices.Concat(machineLayers, []string{"workflow/", "machine/", "account", "secretfile", "cluster", "cluster/", "fdb", "fdb/"})
+	coreLayers    = slices.Concat(machineLayers, []string{"workflow/", "machine/", "schedule", "notification", "account", "secretfile", "cluster", "cluster/", "fdb", "fdb/"})
 	kubeLayers    = slices.Concat(coreLayers, []string{"kube/api", "kube/condition", "kube/lease", "kube/controller", "kube/workload"})
 	stageLayers   = slices.Concat(coreLayers, []string{"view", "server/route"})
 	sqlLayers     = slices.Concat(coreLayers, []string{"store/sql/db", "store/sql/secrets"})
@@ -65,6 +65,8 @@ const (
 	runRule       = "runtype imports fault, runstore adds runtype, and neither knows the engine; only their tests start one"
 	engineRule    = "workflow and machine import the layers before them, and no YAML, SQL, HTTP or Kubernetes"
 	fileRule      = "CEL, JSON Schema and YAML stay in celenv, flowfile, machinefile and action, which import the engines and each other in this order: celenv, flowfile, action, machinefile"
+	scheduleRule  = "schedule imports workflow and lower layers, and the parser of cron"
+	webhookRule   = "notification imports machine and lower layers, egress, celenv and HTTP"
 	clusterRule   = "cluster imports machine and lower layers, and may compare versions by semver"
 	databaseRule  = "fdb imports fault, outcome and lock only, and fdb/sim fault, outcome and fdb; its world adds fdb/sim, and its programs the world and HTTP"
 	edgeRule      = "layers at the edge import core, and neither each other nor Kubernetes; cmd joins them"
@@ -114,6 +116,8 @@ var table = map[string]layer{
 	"machine":                     {rule: engineRule, layers: engineLayers},
 	"machine/driver":              {rule: engineRule, layers: slices.Concat(baseLayers, []string{"control", "workflow", "workflow/runtype", "workflow/runstore", "machine"})},
 	"machine/machinefile":         {rule: fileRule, layers: slices.Concat(machineLayers, []string{"workflow/celenv", "workflow/flowfile", "workflow/flowfile/plain", "workflow/action"}), libs: fileLibs},
+	"schedule":                    {rule: scheduleRule, layers: engineLayers, libs: []string{"github.com/robfig/cron/"}},
+	"notification":                {rule: webhookRule, layers: slices.Concat(machineLayers, []string{"workflow/action/egress", "workflow/celenv"}), libs: []string{"cel.dev/cel-go"}, std: []string{"net/http"}},
 	"account":                     {rule: clusterRule, layers: libraryLayers},
 	"cluster/cloudsign":           {rule: "cloudsign signs texts, and imports the standard library only"},
 	"cluster":                     {rule: clusterRule, layers: machineLayers, libs: []string{"golang.org/x/mod/semver"}},
@@ -193,16 +197,22 @@ var table = map[string]layer{
 
 	// The operator itself uses the types of Kubernetes but no client: it also runs without a
 	// cluster.
-	"operator/sharedstorage":                     {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/condition", "operator/sharedstorage/port"}), libs: apiLibs},
+	"operator/sharedstorage":                     {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/condition", "operator/sharedstorage/databases", "operator/sharedstorage/logical", "operator/sharedstorage/port"}), libs: apiLibs},
 	"operator/sharedstorage/backups":             {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/condition", "operator/sharedstorage", "operator/sharedstorage/port"}), libs: apiLibs},
+	"operator/sharedstorage/databases":           {kind: edge, rule: storageRule, layers: slices.Concat(libraryLayers, []string{"operator/sharedstorage/port"})},
+	"operator/sharedstorage/logical":             {kind: edge, rule: storageRule, layers: slices.Concat(libraryLayers, []string{"operator/sharedstorage/port"})},
 	"operator/sharedstorage/port":                {kind: edge, rule: storageRule, layers: libraryLayers},
 	"operator/sharedstorage/sim":                 {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"operator/sharedstorage/port"})},
-	"operator/sharedstorage/postgres":            {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"operator/sharedstorage/port", "operator/sharedstorage/postgres/failsafe", "operator/sharedstorage/postgres/metrics", "operator/sharedstorage/postgres/pgbackrest"}), libs: anyLib},
+	"operator/sharedstorage/postgres":            {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"operator/sharedstorage/port", "operator/sharedstorage/postgres/"}), libs: anyLib},
+	"operator/sharedstorage/pooler":              {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"operator/sharedstorage/port", "operator/sharedstorage/postgres", "operator/sharedstorage/postgres/host"}), libs: anyLib},
+	"operator/sharedstorage/postgres/host":       {kind: edge, rule: storageRule, layers: slices.Concat(libraryLayers, []string{"operator/sharedstorage/port"}), libs: []string{"golang.org/x/sys/"}},
+	"operator/sharedstorage/postgres/lease":      {kind: edge, rule: storageRule, layers: slices.Concat(libraryLayers, []string{"operator/sharedstorage/port", "operator/sharedstorage/postgres/failsafe", "operator/sharedstorage/postgres/host"})},
+	"operator/sharedstorage/postgres/enginelog":  {kind: edge, rule: storageRule},
 	"operator/sharedstorage/postgres/pgbackrest": {kind: edge, rule: storageRule, layers: slices.Concat(libraryLayers, []string{"operator/sharedstorage/port"})},
-	"operator/sharedstorage/postgres/metrics":    {kind: edge, rule: storageRule, layers: libraryLayers, libs: anyLib},
+	"operator/sharedstorage/postgres/metrics":    {kind: edge, rule: storageRule, layers: slices.Concat(libraryLayers, []string{"operator/sharedstorage/postgres/pgbackrest"}), libs: anyLib},
 	"operator/sharedstorage/postgres/failsafe":   {kind: edge, rule: storageRule, layers: libraryLayers},
-	"operator/sharedstorage/local":               {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"kube/api", "operator/sharedstorage", "operator/sharedstorage/backups", "operator/sharedstorage/port", "operator/sharedstorage/postgres"}), libs: apiLibs},
-	"operator/sharedstorage/kube":                {kind: edge, rule: storageRule, layers: slices.Concat(kubeLayers, []string{"kube/runstore", "kube/runstore/requests", "operator/sharedstorage", "operator/sharedstorage/backups", "operator/sharedstorage/port", "operator/sharedstorage/postgres", "operator/sharedstorage/postgres/failsafe"}), libs: kubeLibs},
+	"operator/sharedstorage/local":               {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"kube/api", "operator/sharedstorage", "operator/sharedstorage/backups", "operator/sharedstorage/pooler", "operator/sharedstorage/port", "operator/sharedstorage/postgres", "operator/sharedstorage/postgres/host", "operator/sharedstorage/postgres/lease"}), libs: apiLibs},
+	"operator/sharedstorage/kube":                {kind: edge, rule: storageRule, layers: slices.Concat(kubeLayers, []string{"kube/runstore", "kube/runstore/requests", "operator/sharedstorage", "operator/sharedstorage/backups", "operator/sharedstorage/pooler", "operator/sharedstorage/port", "operator/sharedstorage/postgres", "operator/sharedstorage/postgres/failsafe", "operator/sharedstorage/postgres/host", "operator/sharedstorage/postgres/lease"}), libs: kubeLibs},
 
 	"operator/application":                {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
 	"operator/rollout":                    {kind: edge, rule: kubeRule, layers: slices.Concat(kubeLayers, []string{"operator/rollout/gate"}), libs: kubeLibs},

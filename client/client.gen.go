@@ -471,6 +471,12 @@ type ListOfRun = Items[view.Run]
 // ListOfToken defines model for ListOfToken.
 type ListOfToken = Items[view.Token]
 
+// LogLine defines model for LogLine.
+type LogLine = view.LogLine
+
+// Logs defines model for Logs.
+type Logs = view.Logs
+
 // Me defines model for Me.
 type Me struct {
 	Account string `json:"account,omitzero"`
@@ -1158,6 +1164,22 @@ type RunHistoryParams struct {
 	Cursor string `form:"cursor,omitempty" json:"cursor,omitzero"`
 }
 
+// RunLogsParams defines parameters for RunLogs.
+type RunLogsParams struct {
+	// Step only lines of this step (instance name) and of the steps inside it
+	Step string `form:"step,omitempty" json:"step,omitzero"`
+
+	// Since only lines that are not older
+	Since time.Time `form:"since,omitempty" json:"since,omitzero"`
+
+	// Tail begin with so many of the newest lines; 0: with the oldest
+	Tail  int `form:"tail,omitempty" json:"tail,omitzero"`
+	Limit int `form:"limit,omitempty" json:"limit,omitzero"`
+
+	// Cursor next of the previous page; tail does not count then
+	Cursor string `form:"cursor,omitempty" json:"cursor,omitzero"`
+}
+
 // PauseRunParams defines parameters for PauseRun.
 type PauseRunParams struct {
 	// IdempotencyKey The same key with the same request gives the same answer for 24 h.
@@ -1774,6 +1796,17 @@ func (c *Client) RunHistory(ctx context.Context, id string, params RunHistoryPar
 	r.addQuery("limit", params.Limit)
 	r.addQuery("cursor", params.Cursor)
 	return send[History](ctx, c, r)
+}
+
+// RunLogs read what the steps of a run have printed: GET /v1/runs/{id}/logs.
+func (c *Client) RunLogs(ctx context.Context, id string, params RunLogsParams) (Logs, error) {
+	r := request{method: http.MethodGet, path: path("/v1/runs/{id}/logs", id)}
+	r.addQuery("step", params.Step)
+	r.addQuery("since", params.Since)
+	r.addQuery("tail", params.Tail)
+	r.addQuery("limit", params.Limit)
+	r.addQuery("cursor", params.Cursor)
+	return send[Logs](ctx, c, r)
 }
 
 // PauseRun pause a run: running attempts finish: POST /v1/runs/{id}/pause.

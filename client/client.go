@@ -11,6 +11,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,7 +32,7 @@ import (
 var Unreachable = fault.Declare(fault.Kind{
 	Code: "SERVER_UNREACHABLE", Class: fault.Transient, Uncharged: true,
 	Title:  "the server does not answer",
-	Remedy: "Start the server (`pawl dev`, `pawl server`), or name the one that runs with --server. Verbs of runs and objects work on the local store without --server; those of clusters, accounts and keys need a server.",
+	Remedy: "Start the server (`pawl dev`, `pawl server`), or name the one that runs: pawl context use NAME, --server. Verbs of runs, objects and accounts work on the local store with --store sqlite or --dsn; those of clusters need a server.",
 })
 
 // Options name a server and the caller.
@@ -38,6 +40,9 @@ type Options struct {
 	URL   string // http://HOST:PORT or https://HOST:PORT; without a scheme it is http
 	Token string // of an account or of the operator; empty: none
 
+	// CertificateAuthority holds the PEM certificates that a server's must be signed by. Default: those of the system.
+	// It is not used with HTTP.
+	CertificateAuthority []byte
 	// HTTP sends the requests. Default: a client without redirects, so that the token goes
 	// to the server that was named.
 	HTTP *http.Client
@@ -64,13 +69,34 @@ func New(o Options) (*Client, error) {
 		return nil, runtype.InputInvalid.Errorf("--server %s is no URL: it is http://HOST:PORT or https://HOST:PORT", o.URL)
 	}
 	if o.HTTP == nil {
-		o.HTTP = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		transport, err := o.transport()
+		if err != nil {
+			return nil, err
+		}
+		o.HTTP = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = 30 * time.Second
 	}
 	return &Client{options: o, base: base}, nil
 }
+
+// transport is http.DefaultTransport, with an authority of its own if there is one.
+func (o Options) transport() (http.RoundTripper, error) {
+	if o.CertificateAuthority == nil {
+		return http.DefaultTransport, nil
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(o.CertificateAuthority) {
+		return nil, runtype.InputInvalid.Errorf("the certificate authority of %s holds no certificate in PEM", o.URL)
+	}
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	return t, nil
+}
+
+// URL is the address of the server, with a scheme.
+func (c *Client) URL() string { return strings.TrimSuffix(c.base.String(), "/") }
 
 // Close closes idle connections.
 func (c *Client) Close() error {
@@ -146,6 +172,9 @@ func parameter(value any) string {
 	v := reflect.ValueOf(value)
 	if !v.IsValid() || v.IsZero() {
 		return ""
+	}
+	if at, ok := value.(time.Time); ok {
+		return at.Format(time.RFC3339Nano)
 	}
 	return fmt.Sprint(reflect.Indirect(v).Interface())
 }

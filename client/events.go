@@ -2,8 +2,10 @@ package client
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
+	"io"
 	"iter"
 	"net/http"
 	"strings"
@@ -52,7 +54,7 @@ func (c *Client) stream(ctx context.Context, r request, params EventsParams) ite
 		}
 		lines := bufio.NewScanner(response.Body)
 		lines.Buffer(nil, 1<<20)
-		var e StreamEvent
+		e := StreamEvent{ID: params.After}
 		for lines.Scan() {
 			name, value, _ := strings.Cut(lines.Text(), ": ")
 			switch name {
@@ -70,7 +72,7 @@ func (c *Client) stream(ctx context.Context, r request, params EventsParams) ite
 			}
 		}
 		if ctx.Err() == nil {
-			yield(e, Unreachable.Errorf("%s broke off: %w", c.base, lines.Err()))
+			yield(e, Unreachable.Errorf("%s broke off: %w", c.base, cmp.Or(lines.Err(), io.ErrUnexpectedEOF)))
 		}
 	}
 }

@@ -83,6 +83,7 @@ func (d attempts) start(o opening) {
 		r := result{attempt: a}
 		r.outcome = d.call(ctx, do, task)
 		r.cause = causeOf(ctx)
+		task.printed.close() // whoever sees the outcome sees what was printed
 		if err := r.outcome.Err(); r.cause == nil && errors.Is(err, ErrLeaseLost) {
 			r.cause = ErrLeaseLost
 		}
@@ -150,6 +151,7 @@ func (d attempts) task(ctx context.Context, o opening, a *attempt) *Task {
 	if _, shared := d.e.store.(runstore.Claimer); shared {
 		t.facts.Lease = func() time.Duration { return d.e.lease.Remaining(int(d.term.Load())) }
 	}
+	t.printed.writer = d.e.logs
 	t.reporter = a
 	a.wake = d.wake
 	t.view = View{source: driverSource{d.driver}, scope: scopeOf(o.rec.Name)}

@@ -134,7 +134,7 @@ func (s decider) deadline() {
 		return
 	}
 	s.run.State.Due, s.changed = true, true
-	stop := &runtype.Stop{Actor: "engine", Reason: "the flow's deadline ended", Failed: true, At: s.now}
+	stop := &runtype.Stop{Actor: "engine", Reason: "the flow's deadline ended", Failed: true, Code: DeadlineEnded.Code, At: s.now}
 	switch s.plan.flow.OnDeadline {
 	case ThenUndo:
 		stop.Verb, stop.Mode = runtype.VerbCancel, runtype.Undo

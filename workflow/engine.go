@@ -35,6 +35,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow/internal/lease"
 	"github.com/pawl-dev/pawl/workflow/internal/slots"
+	"github.com/pawl-dev/pawl/workflow/internal/steplog"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
@@ -109,6 +110,7 @@ type Engine struct {
 	catalog *catalog
 	slots   *slots.Pool
 	hooks   []*hookQueue
+	logs    *steplog.Writer // nil: the store keeps no logs
 
 	attemptCtx     context.Context // parent of the contexts of all attempts; its cause is ErrDraining or ErrLeaseLost
 	cancelAttempts context.CancelCauseFunc
@@ -178,6 +180,9 @@ func New(store runstore.Store, flows []Flow, options Options) (*Engine, error) {
 	}
 	e.slots = slots.New(o.Attempts, o.PerLabel.Max, e.catalog.limitOf)
 	e.begin()
+	if store, ok := store.(runstore.Logs); ok {
+		e.logs = steplog.NewWriter(store, o.Logger, e.writeContext)
+	}
 	for _, h := range o.Hooks {
 		e.hooks = append(e.hooks, newHookQueue(h))
 	}
@@ -190,6 +195,13 @@ func New(store runstore.Store, flows []Flow, options Options) (*Engine, error) {
 func (e *Engine) begin() {
 	e.attemptCtx, e.cancelAttempts = context.WithCancelCause(context.Background())
 	e.saveCtx, e.cancelSaves = context.WithCancel(context.Background())
+}
+
+// writeContext is the context of the writes that begin now.
+func (e *Engine) writeContext() context.Context {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.saveCtx
 }
 
 // Load replaces the loaded flows, or changes nothing if one of them is invalid.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"os/exec"
 	"time"
 
 	"github.com/pawl-dev/pawl/fault"
@@ -108,6 +109,35 @@ func ExampleTask_Signal() {
 	// CatchingUp
 	// done
 	// Succeeded {"lag":0}
+}
+
+// The step Build prints what its command prints, and logs.
+func build(ctx context.Context, t *workflow.Task) outcome.Outcome {
+	cmd := exec.CommandContext(ctx, "echo", "compiling")
+	cmd.Stdout, cmd.Stderr = t.Stdout(), t.Stderr()
+	if err := cmd.Run(); err != nil {
+		return outcome.Fail(err)
+	}
+	t.Logger().InfoContext(ctx, "compiled", "warnings", 0)
+	return outcome.Done()
+}
+
+// What a step prints is kept with its run.
+func ExampleTask_Stdout() {
+	ctx := context.Background()
+	store := runstore.NewMemory()
+	flows := []workflow.Flow{{Name: "Release", Steps: []workflow.Step{{Name: "Build", Do: build}}}}
+	engine := must(workflow.New(store, flows, workflow.Options{Logger: slog.New(slog.DiscardHandler)}))
+	run := must(engine.Start(ctx, workflow.Request{Flow: "Release", Subject: "demo/default/c1"}))
+	engine.Advance(ctx, run.ID)
+	for _, chunk := range must(store.ReadLogs(ctx, run.ID, runstore.LogQuery{})).Chunks {
+		for _, line := range chunk.Lines {
+			fmt.Println(chunk.Step, chunk.Attempt, line.Stream, line.Text)
+		}
+	}
+	// Output:
+	// Build 1 stdout compiling
+	// Build 1 log level=INFO msg=compiled warnings=0
 }
 
 // Declare a failure once, together with its remedy.

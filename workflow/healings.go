@@ -134,10 +134,11 @@ func (s healings) applyHealing(r result) {
 	switch {
 	case o.IsDone():
 		h.Open, h.NextAt = false, time.Time{}
-		s.event(runtype.HealingEnded, nil, runtype.Event{Code: h.Code, Attempt: h.Attempts, Message: "healed"})
+		s.event(runtype.HealingEnded, nil, runtype.Event{Code: h.Code, Attempt: h.Attempts, Reason: runtype.Healed})
 		by := Actor{Name: "healer", Reason: "healed " + string(h.Code)}
 		if healer.Undo {
 			s.requests().applyCancel(RunRequest{Actor: by, Mode: runtype.Undo})
+			s.run.State.Stop.Code = h.Code
 			return
 		}
 		s.requests().resume(RunRequest{Actor: by, From: healer.From})

@@ -216,8 +216,11 @@ func (s *state) end(phase runtype.Phase, e runtype.Event) {
 	kind := runtype.RunSucceeded
 	if phase == runtype.Cancelled {
 		kind = runtype.RunCancelled
-		if stop := s.run.State.Stop; stop != nil && stop.GiveUp {
-			e.Data, _ = json.Marshal(map[string]any{"left": s.notUndone()})
+		if stop := s.run.State.Stop; stop != nil {
+			e.Code = stop.Code
+			if stop.GiveUp {
+				e.Data, _ = json.Marshal(map[string]any{"left": s.notUndone()})
+			}
 		}
 	}
 	s.event(kind, nil, e)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"iter"
 	"log/slog"
 	"maps"
@@ -34,6 +35,7 @@ type Task struct {
 	limit      int          // largest total size of the run in bytes
 	baseLogger *slog.Logger
 	redactor   *redact.Redactor
+	printed    printed
 }
 
 // TaskFacts is the data of a task. NewTask takes it, for tests of steps and actions without an
@@ -56,6 +58,7 @@ type TaskFacts struct {
 	Retry                    Retry
 	Fault                    *runtype.Fault // fault of the previous attempt, or the fault that the healer must remove
 	Logger                   *slog.Logger
+	Stdout, Stderr           io.Writer            // take what the task prints, for NewTask only; nil: nobody reads it
 	Lease                    func() time.Duration // remaining time of the worker's lease on the run; nil: no other worker can claim the run
 }
 
@@ -142,18 +145,6 @@ func (t *Task) View() View { return t.view }
 // Waited is the wait that this attempt continues; nil in the first attempt. Its Since and Deadline
 // survive restarts.
 func (t *Task) Waited() *runtype.WaitRecord { return t.facts.Wait }
-
-// Logger returns a logger with the attributes run and step. It redacts secrets.
-func (t *Task) Logger() *slog.Logger {
-	base := t.baseLogger
-	if base == nil {
-		base = slog.Default()
-	}
-	if t.redactor != nil {
-		base = slog.New(redact.Handler{Handler: base.Handler(), Redactor: t.redactor})
-	}
-	return base.With("run", t.facts.Run, "step", t.facts.Step)
-}
 
 // Input decodes the input of the run into v.
 func (t *Task) Input(v any) error { return decode(t.facts.Input, v, "input") }

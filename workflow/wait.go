@@ -133,7 +133,7 @@ func (s walk) overdue(n *node, rec *runtype.StepRecord) visitResult {
 
 // undoExpired cancels the run with undo because a wait has expired.
 func (s *state) undoExpired(rec *runtype.StepRecord) {
-	s.run.State.Stop = &runtype.Stop{Verb: runtype.VerbCancel, Mode: runtype.Undo, Actor: "engine", Reason: "the wait of " + rec.Name + " expired", Failed: true, At: s.now}
+	s.run.State.Stop = &runtype.Stop{Verb: runtype.VerbCancel, Mode: runtype.Undo, Actor: "engine", Reason: "the wait of " + rec.Name + " expired", Failed: true, Code: WaitExpired.Code, At: s.now}
 	s.run.Phase = runtype.Cancelling
 	s.event(runtype.RunCancelling, rec, runtype.Event{Actor: "engine", Code: WaitExpired.Code, Reason: string(runtype.Undo)})
 }

@@ -17,10 +17,13 @@ import (
 func docsCommand(a *cli.App) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
-		Use: "docs faults|openapi", Short: "Write generated documents", Hidden: true,
+		Use: "docs faults|openapi|man", Short: "Write generated documents", Hidden: true,
 		Example: "  pawl docs faults --out docs/faults.md",
-		Args:    cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs), ValidArgs: []string{"faults", "openapi"},
-		RunE: a.Verb(func(_ context.Context, _ *cobra.Command, args []string) error {
+		Args:    cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs), ValidArgs: []string{"faults", "openapi", "man"},
+		RunE: a.Verb(func(_ context.Context, cmd *cobra.Command, args []string) error {
+			if args[0] == "man" {
+				return manPages(cmd.Root(), a.VersionText(), out)
+			}
 			data := []byte(faultsDocument())
 			if args[0] == "openapi" {
 				var err error
@@ -35,7 +38,7 @@ func docsCommand(a *cli.App) *cobra.Command {
 			return os.WriteFile(out, data, 0o644)
 		}),
 	}
-	cmd.Flags().StringVar(&out, "out", "", "`file` to write")
+	cmd.Flags().StringVar(&out, "out", "", "`file` to write; of man pages the folder")
 	return cmd
 }
 

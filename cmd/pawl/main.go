@@ -1,7 +1,7 @@
 // Package main is pawl: runs, objects and machines on a command line, and the server that carries them.
 //
 //	pawl VERB ─▶ flags > PAWL_… > --config ─▶ backend ─┬─ a store: SQLite, PostgreSQL, memory ─▶ engine, in this process
-//	                                                   ├─ --server URL ─▶ /v1
+//	                                                   ├─ --server URL, a context ─▶ /v1
 //	kubectl pawl VERB ─────────────────────────────────┴─ --context NAME ─▶ Kubernetes
 //
 // All backends return the JSON forms of view, so every verb prints the same

@@ -23,7 +23,22 @@ import (
 var update = flag.Bool("update", false, "write what the scripts compare with anew")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"pawl": main, "kubectl-pawl": main})
+	testscript.Main(home{m}, map[string]func(){"pawl": main, "kubectl-pawl": main})
+}
+
+// home are the tests, with contexts of their own instead of those of who calls them.
+type home struct{ *testing.M }
+
+func (h home) Run() int {
+	dir, err := os.MkdirTemp("", "pawl-contexts-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Setenv("PAWL_CONTEXTS", filepath.Join(dir, "contexts.yaml")); err != nil {
+		panic(err)
+	}
+	return h.M.Run()
 }
 
 // waitTimeout is how long a script waits for what must happen.
@@ -35,12 +50,12 @@ func TestScripts(t *testing.T) {
 		UpdateScripts: *update,
 		WorkdirRoot:   t.TempDir(), // the one of testscript stays behind when a single script is run
 		Setup: func(env *testscript.Env) error {
-			env.Vars = append(env.Vars, "XDG_STATE_HOME="+filepath.Join(env.WorkDir, "state"), "USER=ann", "TZ=UTC", "NO_COLOR=1")
+			env.Vars = append(env.Vars, "XDG_STATE_HOME="+filepath.Join(env.WorkDir, "state"), "PAWL_CONTEXTS="+filepath.Join(env.WorkDir, "contexts.yaml"), "USER=ann", "TZ=UTC", "NO_COLOR=1")
 			env.Values[processes{}] = map[string]*process{}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"start": start, "halt": halt, "waitfor": waitFor, "exits": exits, "normal": normal, "runid": runID,
+			"start": start, "halt": halt, "waitfor": waitFor, "receiver": receiver, "exits": exits, "normal": normal, "runid": runID,
 			"cut": cut, "absent": absent, "kubeapi": kubeapi,
 		},
 	})
@@ -75,7 +90,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	p := &process{cmd: exec.Command(path, line[1:]...), lines: make(chan string, 1000), err: make(chan error, 1)}
 	p.cmd.Dir = ts.MkAbs(".")
-	for _, key := range []string{"PATH", "HOME", "XDG_STATE_HOME", "USER", "TZ", "NO_COLOR", "TMPDIR", "WORK"} {
+	for _, key := range []string{"PATH", "HOME", "XDG_STATE_HOME", "PAWL_CONTEXTS", "USER", "TZ", "NO_COLOR", "TMPDIR", "WORK"} {
 		p.cmd.Env = append(p.cmd.Env, key+"="+ts.Getenv(key))
 	}
 	out, err := p.cmd.StdoutPipe()

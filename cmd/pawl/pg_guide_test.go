@@ -70,3 +70,27 @@ func TestSharedStorageGuideStatus(t *testing.T) {
 		}
 	}
 }
+
+// TestSharedStorageGuideHibernation: what the guide shows of a hibernation is what the verbs print.
+func TestSharedStorageGuideHibernation(t *testing.T) {
+	_, after, _ := strings.Cut(section(t, text(t, sharedStorageGuide), "Hibernation"), "```text\n")
+	shown, _, found := strings.Cut(after, "```")
+	if !found {
+		t.Fatal("the guide has no transcript")
+	}
+	for _, r := range ownOfRun {
+		shown = r.form.ReplaceAllString(shown, r.text)
+	}
+	script, err := txtar.ParseFile("testdata/pg/hibernate.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]string{}
+	for _, f := range script.Files {
+		said[f.Name] = string(f.Data)
+	}
+	commands := regexp.MustCompile(`(?m)^\$ .*\n`).ReplaceAllString(shown, "")
+	if want := said["hibernate.txt"] + said["hibernated.txt"] + said["wake.txt"]; commands != want {
+		t.Errorf("the guide shows\n%s\nand the verbs print\n%s", commands, want)
+	}
+}

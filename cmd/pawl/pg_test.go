@@ -37,7 +37,7 @@ func TestPostgresVerbs(t *testing.T) {
 				killIn(t, dir)
 				_ = os.RemoveAll(dir)
 			})
-			env.Vars = append(env.Vars, "XDG_STATE_HOME="+filepath.Join(env.WorkDir, "state"), "USER=ann", "TZ=UTC", "NO_COLOR=1", "SHARED="+dir, "PGOPTIONS=", "PGHOSTADDR=192.0.2.1")
+			env.Vars = append(env.Vars, "XDG_STATE_HOME="+filepath.Join(env.WorkDir, "state"), "PAWL_CONTEXTS="+filepath.Join(env.WorkDir, "contexts.yaml"), "USER=ann", "TZ=UTC", "NO_COLOR=1", "SHARED="+dir, "PGOPTIONS=", "PGHOSTADDR=192.0.2.1")
 			env.Values[processes{}] = map[string]*process{}
 			return os.Chmod(dir, 0o711) // the user of PostgreSQL enters it
 		},
@@ -146,11 +146,13 @@ func ordered(ts *testscript.TestScript, _ bool, _ []string) {
 // noSecret FOLDER TEXT…: neither a secret of the clusters nor a text is in a file of the folder.
 func noSecret(ts *testscript.TestScript, _ bool, args []string) {
 	secrets := args[1:]
-	files, _ := filepath.Glob(filepath.Join(ts.Getenv("SHARED"), "clusters", "*", "*", "secret", "*"))
+	files, _ := filepath.Glob(filepath.Join(ts.Getenv("SHARED"), "clusters", "*", "*", "secret", "[pt]*"))
+	users, _ := filepath.Glob(filepath.Join(ts.Getenv("SHARED"), "clusters", "*", "*", "secret", "users", "*"))
+	files = append(files, users...)
 	for _, file := range files {
 		secrets = append(secrets, strings.TrimSpace(ts.ReadFile(file)))
 	}
-	if len(files) != 2 {
+	if len(files) != 3 { // token, password, and that of the user app
 		ts.Fatalf("the secrets are not %v", files)
 	}
 	ts.Check(filepath.WalkDir(ts.MkAbs(args[0]), func(path string, d fs.DirEntry, err error) error {

@@ -27,7 +27,10 @@ func excludedBy(target string, addresses []fdb.Address, locality map[string]stri
 
 // covers tells whether an IP, or an IP with port, is that of an address.
 func covers(target string, a fdb.Address) bool {
-	return target == a.Host || strings.Contains(target, a.Host) && target == a.WithoutFlags()
+	if len(target) <= len(a.Host) {
+		return target == a.Host
+	}
+	return (target[0] == '[' || target[:len(a.Host)] == a.Host) && target == a.WithoutFlags() // asked for every shard
 }
 
 // contain tells whether a server is excluded.

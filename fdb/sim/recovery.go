@@ -136,6 +136,7 @@ func (r *recovery) step() {
 		r.accept()
 	case acceptingCommits:
 		r.state = allLogsRecruited
+		r.lookForBetter() // the first to register was elected, which may be excluded
 		r.drainLater()
 		if r.c.faults.take(FaultSecondRecovery) != nil {
 			r.c.By("", func() { r.start("a second one") })

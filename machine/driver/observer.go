@@ -32,17 +32,24 @@ var ObservationWaits = fault.Declare(fault.Kind{
 type observer struct {
 	d     *Driver
 	mu    sync.Mutex
-	queue *control.Queue // nil while it does not run
+	queue *control.Queue // of this run, or of the next: a pass may plan a look before Run has begun
 }
 
-func newObserver(d *Driver) *observer { return &observer{d: d} }
+func newObserver(d *Driver) *observer {
+	l := &observer{d: d}
+	l.queue = l.newQueue()
+	return l
+}
+
+func (l *observer) newQueue() *control.Queue {
+	return control.NewQueue(control.QueueOptions{Name: "observe", Metrics: l.d.options.Metrics})
+}
 
 // Run implements control.Runner. When the context ends no look begins, and
 // those under way are cancelled.
 func (l *observer) Run(ctx context.Context) error {
-	queue := control.NewQueue(control.QueueOptions{Name: "observe", Metrics: l.d.options.Metrics})
 	l.mu.Lock()
-	l.queue = queue
+	queue := l.queue
 	l.mu.Unlock()
 	var workers sync.WaitGroup
 	for range l.d.options.MaxObservations {
@@ -56,6 +63,9 @@ func (l *observer) Run(ctx context.Context) error {
 		})
 	}
 	<-ctx.Done()
+	l.mu.Lock()
+	l.queue = l.newQueue()
+	l.mu.Unlock()
 	queue.Discard()
 	workers.Wait()
 	return nil
@@ -66,9 +76,6 @@ func (l *observer) plan(k *kind, ref control.Ref, pass machine.Report[*machine.S
 	l.mu.Lock()
 	queue := l.queue
 	l.mu.Unlock()
-	if queue == nil {
-		return
-	}
 	for _, o := range k.machine.Observe {
 		if !o.AppliesIn(k.machine.Table, pass.Position.State) {
 			continue

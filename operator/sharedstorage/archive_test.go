@@ -2,9 +2,12 @@ package sharedstorage_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
@@ -101,4 +104,63 @@ func TestARestoredClusterStaysOutOfTheArchive(t *testing.T) {
 			l.awaitRunning("blue", 10*time.Minute)
 		})
 	}
+}
+
+// ordered are the backups that the schedule has asked for.
+type ordered struct {
+	sharedstorage.BackupStore
+
+	mu    sync.Mutex
+	names []string
+}
+
+func (o *ordered) Create(_ context.Context, b *v1alpha1.SharedStorageBackup) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !slices.Contains(o.names, b.Name) {
+		o.names = append(o.names, b.Name)
+	}
+	return nil
+}
+
+func (o *ordered) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.names)
+}
+
+// Each place gets a backup as soon as the log goes there: without one nothing could be restored from
+// it until the next turn of the schedule.
+func TestABackupWithEachPlace(t *testing.T) {
+	engine, backups := &archiving{told: map[string]string{}}, &ordered{}
+	inHarness(t, setup{sim: times(), options: func(o *sharedstorage.Options) {
+		engine.Engine = o.Ports.Engine
+		o.Ports.Engine, o.Backups = engine, backups
+	}}, func(l *harness) {
+		up(l, "blue")
+		to := func(folder string) func(*v1alpha1.SharedStorageClusterSpec) {
+			return func(s *v1alpha1.SharedStorageClusterSpec) {
+				s.Backup = &v1alpha1.BackupSpec{Repository: v1alpha1.RepositorySpec{Folder: folder}, Every: &metav1.Duration{Duration: 12 * time.Hour}}
+			}
+		}
+		for _, c := range []struct {
+			what string
+			edit func(*v1alpha1.SharedStorageClusterSpec)
+			wait time.Duration
+			want int
+		}{
+			{"a first place", to("/srv/one"), 5 * time.Minute, 1},
+			{"a day", func(*v1alpha1.SharedStorageClusterSpec) {}, 24 * time.Hour, 3},
+			{"another place", to("/srv/two"), 5 * time.Minute, 4},
+			{"an edit that leaves the place", func(s *v1alpha1.SharedStorageClusterSpec) { s.Backup.Retention.Backups = 3 }, 5 * time.Minute, 4},
+			{"no place", func(s *v1alpha1.SharedStorageClusterSpec) { s.Backup = nil }, 5 * time.Minute, 4},
+			{"the place again", to("/srv/two"), 5 * time.Minute, 5},
+		} {
+			l.edit("blue", c.edit)
+			time.Sleep(c.wait)
+			if got := backups.count(); got != c.want {
+				t.Errorf("%s: %d backups, want %d: %v", c.what, got, c.want, backups.names)
+			}
+		}
+	})
 }

@@ -269,14 +269,18 @@ func (w *work) archive(ctx context.Context, id port.Ref, st port.Status) error {
 }
 
 // schedule creates the backup that is due. Its name is that of its time, so that it is created once.
+// The first one to a place is due at once: no earlier backup there joins the log from now on.
 func (t *repairer) schedule() {
 	s := t.c.Spec.Backup
 	writer := t.f.writer()
-	if s == nil || s.Every == nil || t.o.options.Backups == nil || writer == nil || t.f.Engines[writer.Name].Archive.Unreadable || t.f.Engines[writer.Name].Archive.Repository == "" {
+	if s == nil || s.Every == nil || t.o.options.Backups == nil || writer == nil || !t.f.known(factRepository) || t.f.Engines[writer.Name].Archive.Unreadable || t.f.Engines[writer.Name].Archive.Repository != t.f.Repository.Hash() {
 		return
 	}
+	was, place := t.c.Status.Backup, t.f.Repository.Place()
 	due := t.f.At.UTC().Truncate(s.Every.Duration).Truncate(time.Second)
-	if was := t.c.Status.Backup.Scheduled; was != nil && !was.Time.Before(due) {
+	if was.Scheduled == nil || was.ScheduledTo != place {
+		due = t.f.At.UTC().Truncate(time.Second)
+	} else if !was.Scheduled.Time.Before(due) {
 		return
 	}
 	b := &v1alpha1.SharedStorageBackup{ObjectMeta: metav1.ObjectMeta{Namespace: t.c.Ref.Namespace, Name: t.c.Ref.Name + "-" + due.Format("20060102-150405"),
@@ -284,7 +288,7 @@ func (t *repairer) schedule() {
 	t.do("the scheduled backup", func(ctx context.Context) error {
 		err := t.o.options.Backups.Create(ctx, b)
 		if err == nil {
-			t.c.Status.Backup.Scheduled = new(metav1.NewTime(due))
+			t.c.Status.Backup.Scheduled, t.c.Status.Backup.ScheduledTo = new(metav1.NewTime(due)), place
 		}
 		return err
 	})

@@ -61,6 +61,10 @@ type Facts struct {
 	Nodes     []port.Node      // asked only while all instances are on one node
 	Unfit     map[string]error // by part of the spec: why the adapter cannot provide it
 
-	Repository *port.Repository // of spec.backup; asked only if there is one
-	Unknown    map[string]error // by subject: "instances", "manager", "volume", "classes", "nodes", "engine/<name>"
+	databases   *databasesFact      // nil: this pass did nothing about users and databases
+	logical     *logicalFact        // nil: this pass did nothing about publications and subscriptions
+	certificate *certificateFact    // nil: this pass did nothing about certificates
+	Repository  *port.Repository    // of spec.backup; asked only if there is one
+	Poolers     []port.PoolerStatus // asked only if the spec or the status has some
+	Unknown     map[string]error    // by subject: "instances", "manager", "volume", "classes", "nodes", "poolers", "engine/<name>"
 }

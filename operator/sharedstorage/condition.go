@@ -16,7 +16,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// The conditions of a cluster. All of them are present from the first pass.
+// The conditions of a cluster. All of them but those of databases, publications and subscriptions,
+// which follow the first look at a writer, are present from the first pass.
 const (
 	ReadyCondition            = condition.TypeReady       // the writer accepts writes
 	AvailableCondition        = "Available"               // enough readers are healthy
@@ -29,14 +30,29 @@ const (
 
 // conditions derives all conditions from facts and position. It changes nothing.
 func (o *Operator) conditions(c *Cluster, v view) []metav1.Condition {
-	all := []metav1.Condition{o.ready(c), o.available(c, v), progressing(c, v), highAvailability(c), storageReady(c), interrupted(c, v)}
+	all := []metav1.Condition{o.ready(c, v), o.available(c, v), progressing(c, v), highAvailability(c, v), storageReady(c), interrupted(c, v)}
 	if at := archiving(c); at != nil {
+		if told, tells := asleep(c, ArchivingCondition, v.position); tells && c.Spec.Backup != nil {
+			*at = told
+		}
+		all = append(all, *at)
+	}
+	if at := tlsReady(c); at != nil {
+		all = append(all, *at)
+	}
+	for _, at := range []*metav1.Condition{o.databasesReady(c), o.publicationsReady(c), o.subscriptionsReady(c)} {
+		if at == nil {
+			continue
+		}
+		if told, tells := asleep(c, at.Type, v.position); tells {
+			*at = told
+		}
 		all = append(all, *at)
 	}
 	return all
 }
 
-func (o *Operator) ready(c *Cluster) metav1.Condition {
+func (o *Operator) ready(c *Cluster, v view) metav1.Condition {
 	f := c.Facts
 	kind := ReadyCondition
 	if c.Refused != nil {
@@ -44,6 +60,9 @@ func (o *Operator) ready(c *Cluster) metav1.Condition {
 	}
 	if err := f.Unknown[factInstances]; err != nil {
 		return condition.Unobserved(kind, err)
+	}
+	if at, tells := asleep(c, kind, v.position); tells {
+		return at
 	}
 	if many := f.primaries(); len(many) > 1 {
 		return condition.FromFault(kind, port.TwoWriters, "%s and %s both accept writes", many[0].Name, many[1].Name)
@@ -81,6 +100,9 @@ func (o *Operator) available(c *Cluster, v view) metav1.Condition {
 	if err := f.Unknown[factInstances]; err != nil {
 		return condition.Unobserved(kind, err)
 	}
+	if at, tells := asleep(c, kind, v.position); tells {
+		return at
+	}
 	healthy, unknown, sick := 0, 0, []string{}
 	for _, i := range f.readers() {
 		switch health, message := f.health(i); health {
@@ -115,14 +137,18 @@ func (o *Operator) available(c *Cluster, v view) metav1.Condition {
 
 func progressing(c *Cluster, v view) metav1.Condition {
 	p, kind := v.position, ProgressingCondition
-	switch refusal := c.refusal(); {
+	refusal := c.refusal()
+	if at, tells := asleep(c, kind, p); tells && p.State == Hibernated && refusal == nil {
+		return at
+	}
+	switch {
 	case p.Held:
 		return condition.New(kind, metav1.ConditionFalse, cmp.Or(p.Reason, "Interrupted"), "%s is interrupted: %s", p.Previous, p.Message)
 	case p.State == Deleted:
 		return condition.New(kind, metav1.ConditionFalse, string(Deleted), "the cluster is gone")
 	case p.State == Deleting && v.run != nil && v.run.Phase == runtype.Paused:
 		return condition.New(kind, metav1.ConditionFalse, v.out.Reason(), "Deleting is held up: %s", v.out.Message())
-	case p.Visit > 0 && p.State != Running && p.State != Init:
+	case p.Visit > 0 && p.State != Running && p.State != Init && p.State != Hibernated:
 		return condition.New(kind, metav1.ConditionTrue, string(p.State), "%s", cmp.Or(c.step(), p.Message))
 	case p.State == Running && p.Ending != nil:
 		return condition.New(kind, metav1.ConditionTrue, cmp.Or(p.Reason, "EndingRun"), "%s", cmp.Or(p.Message, "a run of an earlier visit is being ended"))
@@ -155,8 +181,11 @@ func (c *Cluster) step() string {
 	return ""
 }
 
-func highAvailability(c *Cluster) metav1.Condition {
+func highAvailability(c *Cluster, v view) metav1.Condition {
 	f, kind := c.Facts, HighAvailabilityCondition
+	if at, tells := asleep(c, kind, v.position); tells {
+		return at
+	}
 	if err := f.Unknown[factManager]; err != nil {
 		at := condition.New(kind, metav1.ConditionUnknown, port.ManagerUnreachable.Reason(), "the cluster manager does not answer since %s. %s", c.Status.Manager.Since.UTC().Format("15:04:05 MST"), port.ManagerUnreachable.Remedy)
 		if was := c.Status.Manager.HA; was == nil || !*was { // it was off when the manager last answered
@@ -176,6 +205,9 @@ func highAvailability(c *Cluster) metav1.Condition {
 	case t.HA:
 		if reason, message := c.noFailover(); reason != "" {
 			return condition.New(kind, metav1.ConditionFalse, reason, "%s", message)
+		}
+		if missing := c.spreadMissing(); len(missing) > 0 {
+			return condition.New(kind, metav1.ConditionTrue, "SpreadNotMet", "the cluster manager fails over, but no healthy reader is outside of %s, where the writer is. Migrate a reader, or add a node there.", strings.Join(missing, " and "))
 		}
 		return condition.New(kind, metav1.ConditionTrue, "FailoverOn", "the cluster manager fails over")
 	case !c.haEnabled() && t.Until.IsZero():

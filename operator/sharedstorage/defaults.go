@@ -45,11 +45,15 @@ func (c *Cluster) desiredSize() int64 {
 	return c.Spec.Storage.Size.Value()
 }
 
-// parameters returns the parameters of a class, overridden by those of the spec.
+// parameters returns the parameters of a class, overridden by those of the spec. Publications need a
+// wal_level of their own.
 func (c *Cluster) parameters(class port.Class) map[string]string {
 	all := maps.Clone(class.Parameters)
 	if all == nil {
 		all = map[string]string{}
+	}
+	if publishes(&c.Spec) {
+		all["wal_level"] = "logical"
 	}
 	maps.Copy(all, c.Spec.Parameters)
 	return all
@@ -91,9 +95,16 @@ func (c *Cluster) refusal(parts ...string) error {
 	if asked(ofVersion) && len(s.Images) > 0 && s.Engine.Version != "" && s.Images[s.Engine.Version] == "" {
 		return port.VersionUnsupported.Errorf("images: there is none for version %s", s.Engine.Version)
 	}
+	if err := WrongPods(&s); err != nil {
+		return err
+	}
 	if asked(ofClass) && f.known(factClasses) && f != nil {
-		if _, ok := f.class(c.className()); !ok {
+		class, ok := f.class(c.className())
+		if !ok {
 			return ClassUnknown.Errorf("class.name: there is no class %q", c.className())
+		}
+		if err := c.wrongMemoryOf(class); err != nil {
+			return err
 		}
 	}
 	for _, part := range []string{ofVersion, ofQuota} {
@@ -102,6 +113,9 @@ func (c *Cluster) refusal(parts ...string) error {
 		}
 	}
 	if err := c.wrongBackup(); err != nil {
+		return err
+	}
+	if err := CheckPooler(s.Pooler); err != nil {
 		return err
 	}
 	if n := c.desiredReaders(); asked(ofReaders) && (n < 0 || n > 15) {
@@ -136,5 +150,6 @@ type Input struct {
 	Alone  bool                     `json:"alone,omitempty"` // there is no reader: the writer is recreated in place
 	Size   int64                    `json:"size,omitempty"`
 	Forced bool                     `json:"forced,omitempty"`
-	Next   int64                    `json:"next,omitempty"` // new value of status.nextID
+	Next   int64                    `json:"next,omitempty"`   // new value of status.nextID
+	Pooled bool                     `json:"pooled,omitempty"` // there are poolers, which a switch pauses
 }

@@ -79,6 +79,9 @@ func (o *Operator) cleanUp(ctx context.Context, c *Cluster) outcome.Outcome {
 			return outcome.Fail(err)
 		}
 	}
+	if err := o.removePoolers(ctx, c); err != nil {
+		return outcome.Fail(err)
+	}
 	if err := ask(func(ctx context.Context) error {
 		_, err := ports.Manager.Ensure(ctx, ref, port.ManagerSpec{})
 		return err

@@ -16,6 +16,14 @@ import (
 
 type faultCode = fault.Code
 
+// authority returns the authorities of the certificates of the instances; nil: they have none.
+func (f *Facts) authority() []byte {
+	if f.certificate == nil {
+		return nil
+	}
+	return f.certificate.authority
+}
+
 // Keys of Facts.Unknown.
 const (
 	factInstances = "instances"
@@ -26,6 +34,7 @@ const (
 	factEngine    = "engine/"
 
 	factRepository = "repository"
+	factPoolers    = "poolers"
 )
 
 // observe asks all ports once. Each call has Options.CallTimeout; what does not answer is in
@@ -62,6 +71,9 @@ func (o *Operator) observe(ctx context.Context, c *Cluster) *Facts {
 	})
 	if c.Spec.Backup != nil {
 		ask(factRepository, func(ctx context.Context) (err error) { f.Repository, err = o.Repository(ctx, c); return })
+	}
+	if ports.Pooler != nil && (c.Spec.Pooler != nil || len(c.Status.Poolers) > 0) {
+		ask(factPoolers, func(ctx context.Context) (err error) { f.Poolers, err = ports.Pooler.Observe(ctx, ref); return })
 	}
 	asking.Wait()
 	turn := make(chan struct{}, o.options.ParallelCalls)
@@ -266,6 +278,7 @@ const (
 	Starting Health = "Starting"
 	Failed   Health = "Failed"
 	Unknown  Health = "Unknown"
+	Stopped  Health = "Stopped" // it is kept from running, because the cluster is hibernated
 )
 
 func (f *Facts) healthy(i *port.Instance) bool {
@@ -284,6 +297,8 @@ func (f *Facts) health(i *port.Instance) (Health, string) {
 		return Failed, cmp.Or(i.Message, "the instance does not run")
 	case port.Lost:
 		return Failed, cmp.Or(i.Message, "its node does not answer")
+	case port.Suspended:
+		return Stopped, "the cluster is hibernated"
 	}
 	st, asked := f.Engines[i.Name]
 	switch {

@@ -48,7 +48,7 @@ func (w *work) want(name, id string, kind port.Type, like *port.Instance) port.I
 	}
 	i.Version = cmp.Or(i.Version, s.Engine.Version)
 	i.Image, i.Template = s.Images[i.Version], w.c.template(i.Class, i.Version)
-	i.Port = w.freePort(name, id)
+	i.Port, i.Pod = w.freePort(name, id), w.c.podSettings().raw()
 	return i
 }
 

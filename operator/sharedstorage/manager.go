@@ -55,8 +55,11 @@ func addToManager(ctx context.Context, w *work) outcome.Outcome {
 	return outcome.Done()
 }
 
-// stopManager removes the cluster manager, so that nothing fails over from here on.
+// stopManager removes the cluster manager, so that nothing fails over from here on, and the poolers.
 func stopManager(ctx context.Context, w *work) outcome.Outcome {
+	if err := w.o.removePoolers(ctx, w.c); err != nil {
+		return outcome.Fail(err)
+	}
 	return outcome.Fail(w.call(ctx, func(ctx context.Context) error {
 		_, err := w.ports().Manager.Ensure(ctx, w.ref, port.ManagerSpec{})
 		return err
@@ -130,12 +133,13 @@ func (w *work) extendHAOff(ctx context.Context) (ok bool, out outcome.Outcome) {
 
 // enableHA switches failover on again if the spec wants it, and retries without limit. It
 // recreates a missing cluster manager. It also starts the writer again that a switch stopped
-// without promoting another one.
+// without promoting another one, and ends the pause of the poolers there.
 func enableHA(ctx context.Context, w *work) outcome.Outcome {
 	w.forgetOrders()
 	if out := unfenceOldWriter(ctx, w); out.IsFail() {
 		w.t.Logger().Warn("the writer could not be started again", "error", out.Err())
 	}
+	w.resume(ctx)
 	if !w.f.known(factManager) || !w.f.Topology.Present {
 		if err := w.call(ctx, func(ctx context.Context) error {
 			_, err := w.ports().Manager.Ensure(ctx, w.ref, w.c.managerSpec())

@@ -35,6 +35,10 @@ type Options struct {
 
 	// Secrets reads the secrets of repositories. nil: those with a secret cannot be used.
 	Secrets func(ctx context.Context, namespace string, from v1alpha1.SecretSource) (string, error)
+	// Credentials keeps the passwords of users that name none. nil: such users get no password.
+	Credentials Credentials
+	// Certificates keeps the certificates of the instances. nil: they have none.
+	Certificates Certificates
 	// Backups has the SharedStorageBackups. nil: there are none, and no schedule is kept.
 	Backups BackupStore
 
@@ -78,11 +82,15 @@ type Operator struct {
 	machine *machine.Machine[*Cluster]
 	engine  Flows
 
-	mu             sync.Mutex
-	last           int
-	subscribers    map[int]func(control.Ref)
-	orders         map[string]order     // by run id
-	managerMovedAt map[string]time.Time // by cluster: when the operator last moved its manager off the writer's node
+	mu          sync.Mutex
+	last        int
+	subscribers map[int]func(control.Ref)
+	orders      map[string]order // by run id
+
+	managerMoves      cache[struct{}] // that the manager was moved off the writer's node
+	databasesFound    cache[struct{}] // that the writer was found with all users and databases
+	logicalFound      cache[struct{}] // that it was found with all publications and subscriptions
+	certificatesFound cache[*certificateFact]
 
 	watches managerWatches
 }
@@ -116,7 +124,7 @@ func New(o Options) (*Operator, error) {
 	if o.Store != nil {
 		stores[Kind] = o.Store
 	}
-	return &Operator{options: o, stores: stores, subscribers: map[int]func(control.Ref){}, managerMovedAt: map[string]time.Time{}, orders: map[string]order{}}, nil
+	return &Operator{options: o, stores: stores, subscribers: map[int]func(control.Ref){}, orders: map[string]order{}}, nil
 }
 
 // Key returns the reference of a cluster of Kind.

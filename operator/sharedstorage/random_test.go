@@ -156,15 +156,21 @@ func (l *harness) recoverAll() {
 	l.t.Fatalf("it does not come to rest: %v; rests=%t plan=%+v %v annotations=%v\n%s", l.violations("blue"), l.atRest(c), plan.Act, err, c.Annotations, l.story())
 }
 
-// Random scripts of edits, faults, crashes and user actions: there are never two writers, nothing
-// is created twice, and when the faults have ended the cluster is whole, without temporaries, with
-// failover as the spec wants.
-func TestRandomLives(t *testing.T) {
-	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue { // a script takes long: more of them on demand
+// fewer limits the number of scripts, since each takes long: more of them on demand.
+func fewer(t *testing.T) {
+	t.Helper()
+	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
 		if err := f.Value.Set("25"); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// Random scripts of edits, faults, crashes and user actions: there are never two writers, nothing
+// is created twice, and when the faults have ended the cluster is whole, without temporaries, with
+// failover as the spec wants.
+func TestRandomLives(t *testing.T) {
+	fewer(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		type act struct {
 			action string

@@ -59,7 +59,7 @@ func chooseSurvivor(ctx context.Context, w *work) outcome.Outcome {
 		if i.State == port.Leaving {
 			continue
 		}
-		if i.State == port.Down {
+		if i.State == port.Down || i.State == port.Suspended {
 			if err := w.call(ctx, func(ctx context.Context) error { _, err := w.ports().Instances.Ensure(ctx, w.ref, *i); return err }); err != nil {
 				return outcome.Fail(withInstance(err, i.Name))
 			}

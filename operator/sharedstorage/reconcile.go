@@ -38,6 +38,11 @@ func (o *Operator) reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 	c, err := o.load(ctx, ref)
 	if errors.Is(err, control.NotFound) {
 		o.watches.stop(ref)
+		cluster := ref.Namespace + "/" + ref.Name
+		o.managerMoves.forget(cluster)
+		o.databasesFound.forget(cluster)
+		o.logicalFound.forget(cluster)
+		o.certificatesFound.forget(cluster)
 		return outcome.Done()
 	}
 	if err != nil {
@@ -49,6 +54,7 @@ func (o *Operator) reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 	c.Facts = o.observe(ctx, c)
 	o.watchManager(ref, c)
 	o.restore(ctx, c)
+	o.ensureCertificate(ctx, c)
 	before := snap(c)
 	// The requests are written before the machine decides by them.
 	if err := o.accept(ctx, c); err != nil {
@@ -114,7 +120,7 @@ func (o *Operator) next(c *Cluster, rep machine.Report[*Cluster], repaired bool)
 	} else if place.Transient() {
 		interval = o.options.RunInterval
 	}
-	if next := c.nextBackup(); next > 0 {
+	if next := c.nextBackup(); next > 0 && !sleeps(rep.Position) {
 		interval = min(interval, next)
 	}
 	if repaired {
@@ -131,7 +137,7 @@ func (o *Operator) next(c *Cluster, rep machine.Report[*Cluster], repaired bool)
 			interval = min(interval, o.options.RunInterval)
 		}
 	}
-	if len(c.Facts.Unknown) > 0 {
+	if d, l := c.Facts.databases, c.Facts.logical; len(c.Facts.Unknown) > 0 || d != nil && len(d.problems) > 0 || l != nil && !l.settled() {
 		interval = min(interval, o.options.RunInterval)
 	}
 	switch {
@@ -191,6 +197,9 @@ func (o *Operator) PlanFor(ctx context.Context, c *Cluster) (machine.Plan, error
 	if err == nil && p.Act == machine.Rest && p.Code == "" && refused != nil { // nothing would happen because the spec or a request would be refused
 		kind := fault.Of(refused)
 		p.Why, p.Code, p.Remedy = fault.Message(refused), kind.Code, kind.Remedy
+	}
+	if err == nil && p.State == Hibernated && p.Act == machine.Rest && p.Code == "" {
+		p.Why = "the cluster is hibernated: what the spec asks for is done when it wakes"
 	}
 	return p, err
 }

@@ -55,6 +55,7 @@ func (o *Operator) restore(ctx context.Context, c *Cluster) {
 //	an instance writes now          it holds the newest lease: nobody else can
 //	all others answered             the newest epoch of status, of what any of them
 //	                                wrote under, and of what the cluster manager saw
+//	all suspended                   that of the status: nobody grants while a cluster is hibernated
 //	otherwise                       an instance that did not answer may have a newer one
 func (c *Cluster) newestGrant() (was port.Volume, wrote bool, err error) {
 	f, s := c.Facts, c.Status.Storage
@@ -73,6 +74,7 @@ func (c *Cluster) newestGrant() (was port.Volume, wrote bool, err error) {
 		}
 		st, asked := f.Engines[i.Name]
 		switch {
+		case i.State == port.Suspended && c.hasSlept(): // nobody was granted anything since the status was written
 		case !asked:
 			unasked = append(unasked, i)
 		case st.Wrote > was.Epoch, st.Wrote == was.Epoch && st.Wrote > 0 && was.Writer == "":

@@ -20,7 +20,7 @@ func (o *Operator) repair(ctx context.Context, c *Cluster, p machine.Position, r
 	t := &repairer{o: o, c: c, f: c.Facts, ctx: ctx}
 	t.fence()
 	rests := p.State == Running || p.Held && (run == nil || run.Phase == runtype.Paused)
-	if !rests || p.Ending != nil || !c.DeletedAt.IsZero() {
+	if !rests || sleeps(p) || p.Ending != nil || !c.DeletedAt.IsZero() {
 		return t.acted
 	}
 	if p.State == Running {
@@ -41,7 +41,10 @@ func (o *Operator) repair(ctx context.Context, c *Cluster, p machine.Position, r
 		t.members()
 		t.archive()
 		t.schedule()
+		t.databases()
+		t.publications()
 	}
+	t.poolers()
 	return t.acted
 }
 
@@ -111,6 +114,8 @@ func (t *repairer) manager(p machine.Position) {
 		})
 	case cmp.Or(topology.Durability, strict) != t.c.durability(), topology.SameNode != t.c.sameNode():
 		t.ensure("durability and sameNode as wanted")
+	case running && topology.Template != "" && topology.Template != hash(string(t.c.managerPod())):
+		t.ensure("the pod of the cluster manager as wanted")
 	case running && t.onWriterNode():
 		t.ensure("the cluster manager away from the writer")
 	}
@@ -136,20 +141,15 @@ const managerMoveCooldown = 3 * time.Minute
 // onWriterNode reports whether to move the manager now: it stands on the writer's node, as after a
 // failover, and could stand elsewhere.
 func (t *repairer) onWriterNode() bool {
-	writer, cluster := t.f.writer(), t.c.subject()
-	together := writer != nil && writer.Node != "" && writer.Node == t.f.Topology.Node
-	t.o.mu.Lock()
-	sent, before := t.o.managerMovedAt[cluster]
-	if !together {
-		delete(t.o.managerMovedAt, cluster)
-	}
-	t.o.mu.Unlock()
-	if !together || before && t.f.At.Sub(sent) < managerMoveCooldown || !t.otherNode(writer.Node) {
+	writer, cluster := t.f.writer(), t.c.Ref.Namespace+"/"+t.c.Ref.Name
+	if writer == nil || writer.Node == "" || writer.Node != t.f.Topology.Node {
+		t.o.managerMoves.forget(cluster)
 		return false
 	}
-	t.o.mu.Lock()
-	defer t.o.mu.Unlock()
-	t.o.managerMovedAt[cluster] = t.f.At
+	if _, moved := t.o.managerMoves.get(cluster, t.c.Ref.UID, t.f.At); moved || !t.otherNode(writer.Node) {
+		return false
+	}
+	t.o.managerMoves.put(cluster, t.c.Ref.UID, t.f.At.Add(managerMoveCooldown), struct{}{})
 	return true
 }
 
@@ -268,10 +268,10 @@ func (t *repairer) addresses() {
 	}
 	for _, m := range t.f.Topology.Members {
 		i := t.f.named(m.Name)
-		if i == nil || i.Address == "" || i.State != port.Up || i.Address == m.Address && i.Port == m.Port {
+		if i == nil || i.Address == "" || i.State != port.Up || i.Address == m.Address && i.Port == m.Port && i.Domain == m.Domain {
 			continue
 		}
-		m.Node, m.Address, m.Port = i.Node, i.Address, i.Port
+		m.Node, m.Address, m.Port, m.Domain = i.Node, i.Address, i.Port, i.Domain
 		t.do("the address of "+m.Name, func(ctx context.Context) error { return t.o.options.Ports.Manager.Add(ctx, t.c.Ref, m) })
 	}
 }
@@ -300,12 +300,13 @@ func (t *repairer) members() {
 }
 
 func memberOf(i *port.Instance) port.Member {
-	return port.Member{Name: i.Name, ID: i.ID, Node: i.Node, Address: i.Address, Port: i.Port, Routed: true}
+	return port.Member{Name: i.Name, ID: i.ID, Node: i.Node, Address: i.Address, Port: i.Port, Domain: i.Domain, Routed: true}
 }
 
 // managerSpec returns the desired cluster manager, with all placed instances as members.
 func (c *Cluster) managerSpec() port.ManagerSpec {
-	spec := port.ManagerSpec{Present: true, HA: c.haEnabled(), SameNode: c.sameNode(), Durability: c.durability(), Version: c.Spec.Engine.Version}
+	spec := port.ManagerSpec{Present: true, HA: c.haEnabled(), SameNode: c.sameNode(), Durability: c.durability(), Version: c.Spec.Engine.Version, Pod: c.managerPod()}
+	spec.Template = hash(string(spec.Pod))
 	leader := c.Facts.leader()
 	if leader != nil {
 		spec.AwayFrom = leader.Node

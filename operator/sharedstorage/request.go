@@ -163,6 +163,9 @@ func (o *Operator) count(kind, state string) {
 // show.
 func (c *Cluster) checkRequest(kind, args string) error {
 	f := c.Facts
+	if c.Spec.Hibernated {
+		return ClusterHibernated.Errorf("spec.hibernated is true: no engine is to run")
+	}
 	reader := func(id string) error {
 		leader := f.leader()
 		switch {
@@ -343,7 +346,7 @@ func requestPending(kind, what string) func(c *Cluster) (bool, error) {
 func forRequest(c *Cluster) (any, error) {
 	r := c.oldest(oldestFirst...)
 	id, node, _ := strings.Cut(r.Args, "|")
-	return Input{Request: r.ID, ID: strings.TrimSpace(id), Node: strings.TrimSpace(node), Readers: []string{}}, nil
+	return Input{Request: r.ID, ID: strings.TrimSpace(id), Node: strings.TrimSpace(node), Readers: []string{}, Pooled: c.Spec.Pooler != nil}, nil
 }
 
 // key returns the key of an instance in status.instances.

@@ -40,7 +40,7 @@ func (o *Operator) compute(c *Cluster, v view) {
 	switch refused := c.refusal(); {
 	case p.Held:
 		s.Reason, s.Message = p.Reason, p.Message
-	case refused != nil && (p.State == Running || p.State == Init || p.State == ""): // nothing else says why nothing is done
+	case refused != nil && (p.State == Running || p.State == Hibernated || p.State == Init || p.State == ""): // nothing else says why nothing is done
 		s.Reason, s.Message = fault.Of(refused).Reason(), fault.Message(refused)
 	}
 	s.ObservedGeneration = c.Generation
@@ -59,8 +59,12 @@ func (o *Operator) compute(c *Cluster, v view) {
 	}
 	o.computeManager(c)
 	c.computeBackup()
+	c.computeDatabases()
+	c.computeSubscriptions()
+	c.computePoolers()
 	s.Conditions = slices.Clone(s.Conditions) // the caller compares with the former status
 	condition.Set(&s.Conditions, c.Generation, f.At, o.conditions(c, v)...)
+	c.forgetLogical()
 }
 
 func stamp(t time.Time) metav1.Time {

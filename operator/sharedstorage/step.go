@@ -8,7 +8,6 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -26,19 +25,7 @@ var files embed.FS
 
 // Flows returns the flows of all states, from flows/*.yaml.
 func (o *Operator) Flows() ([]workflow.Flow, error) {
-	names, err := fs.Glob(files, "flows/*.yaml")
-	if err != nil {
-		return nil, err
-	}
-	var all []flowfile.File
-	for _, name := range names {
-		data, err := files.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, flowfile.File{Name: name, Data: data})
-	}
-	set, err := flowfile.Parse(all, flowfile.Options{Actions: o.Actions()})
+	set, err := flowfile.LoadFS(files, "flows/*.yaml", flowfile.Options{Actions: o.Actions()})
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +56,7 @@ func steps() map[string]step {
 		"RecreateInstance": recreateInstance, "RestoreInstance": restoreInstance, "ChooseCandidate": chooseCandidate,
 		"CheckCandidate": checkCandidate, "FenceOldWriter": fenceOldWriter, "UnfenceOldWriter": unfenceOldWriter,
 		"AwaitCandidateComplete": awaitCandidateComplete, "PromoteCandidate": promoteCandidate, "FollowNewWriter": followNewWriter, "RejoinOldWriter": rejoinOldWriter,
+		"PausePoolers": pausePoolers, "ResumePoolers": resumePoolers,
 		"CheckImages": checkImages, "CheckTargetNode": checkTargetNode,
 		"TakeTopologyLock": takeTopologyLock, "ReleaseTopologyLock": releaseTopologyLock, "AwaitQuietTopology": awaitQuietTopology,
 		"ReleaseTemporaries": releaseTemporaries, "ChooseSurvivor": chooseSurvivor, "StopReader": stopReader,
@@ -76,6 +64,8 @@ func steps() map[string]step {
 		"ValidateParameters": validateParameters, "ApplyParameters": applyParameters, "ApplyClassParameters": applyClassParameters,
 		"RestartIfNeeded": restartIfNeeded, "RecordParameters": recordParameters,
 		"RemoveFinalizer": removeFinalizer,
+		"SuspendReaders":  suspendReaders, "SuspendWriter": suspendWriter, "VerifyHibernated": verifyHibernated,
+		"WakeWriter": wakeWriter, "WakeReaders": wakeReaders,
 	}
 }
 

@@ -69,6 +69,10 @@ func (o *Operator) Table() machine.Table[*Cluster] {
 			ScalingOut:            works("AddReaders", Running),
 			ScalingIn:             works("RemoveReader", Running),
 
+			Hibernating: works("HibernateCluster", Hibernated),
+			Hibernated:  {On: o.fromHibernated()},
+			Waking:      works("WakeCluster", Running),
+
 			Interrupted: {On: []transition{rebuild}},
 			Deleting:    {Flow: "DeleteCluster", Then: Deleted, Else: Deleting, Abort: Interrupted},
 			Deleted:     {},
@@ -82,6 +86,9 @@ func (o *Operator) fromRunning(rebuild transition) []transition {
 	return []transition{
 		// 1: the whole cluster
 		rebuild,
+		// the end of all instances, and their return after a run that was dropped
+		o.hibernate(),
+		o.wake(),
 		// 2: a reader that has failed
 		{Event: "rebuild-reader", To: RebuildingReader, Why: "a reader has failed, or its rebuild was asked for", When: o.readerFailed, Params: o.rebuildReader},
 		// 3: the oldest request
@@ -94,7 +101,7 @@ func (o *Operator) fromRunning(rebuild transition) []transition {
 		// 4 to 9: changes of the spec
 		{Event: "class", To: ChangingSpecification, Why: "another class is wanted", When: whenStable(classDiffers, ofClass, ofQuota), Params: o.resize, Purpose: desiredClass},
 		{Event: "version", To: Upgrading, Why: "another version is wanted", When: whenStable(versionDiffers, ofVersion, ofQuota), Params: o.upgrade, Purpose: desiredVersion},
-		{Event: "template", To: ChangingSpecification, Why: "an image, the class, the placement or the ports were edited", When: whenStable(templateDiffers, ofClass, ofVersion), Params: o.reshape, Purpose: desiredTemplate},
+		{Event: "template", To: ChangingSpecification, Why: "an image, the class, the placement, the pods or the ports were edited", When: whenStable(templateDiffers, ofClass, ofVersion), Params: o.reshape, Purpose: desiredTemplate},
 		{Event: "parameters", To: ModifyingParameters, Why: "other parameters are wanted", When: parametersDiffer, Params: o.flush, Purpose: desiredParameters},
 		{Event: "storage", To: ExtendingStorage, Why: "a larger volume is wanted", When: storageSmall, Params: o.extend, Purpose: desiredVolume},
 		{Event: "scale-out", To: Locking, Why: "more readers are wanted", When: whenStable(func(c *Cluster) bool { return len(c.Facts.readers()) < c.desiredReaders() }, ofReaders, ofQuota), Params: o.scaleOut, Purpose: desiredReaderSpec},
@@ -144,7 +151,7 @@ func (o *Operator) allFailed(c *Cluster) (bool, error) {
 	if !c.Facts.known(factInstances) || c.Facts.writer() != nil || c.Facts.Volume.Writer == "" {
 		return false, nil // nothing was ever written, or the facts do not tell
 	}
-	if pos, err := positionOf(c); err != nil || pos.Held && (pos.Previous == Recreating || pos.Previous == Creating || pos.Previous == Cloning || pos.Previous == Restoring) {
+	if pos, err := positionOf(c); err != nil || pos.Held && (pos.Previous == Recreating || pos.Previous == Creating || pos.Previous == Cloning || pos.Previous == Restoring || sleeps(pos)) {
 		return false, err // the failed run waits for a remedy
 	}
 	n := 0

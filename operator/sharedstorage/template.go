@@ -22,13 +22,14 @@ type template struct {
 	Spread   string              `json:"spread,omitempty"`
 	Anyway   bool                `json:"anyway,omitempty"`
 	Ports    *v1alpha1.PortRange `json:"ports,omitempty"`
+	Pod      json.RawMessage     `json:"pod,omitempty"`
 }
 
 // template returns the hash of the template for an instance of a class and version.
 func (c *Cluster) template(class port.Class, version string) string {
 	s := c.Spec
 	t := template{CPU: class.CPU, Memory: class.Memory, Image: s.Images[version], Selector: s.Scheduling.NodeSelector,
-		Anyway: s.Scheduling.WhenUnsatisfiable == "ScheduleAnyway", Ports: s.Ports}
+		Anyway: s.Scheduling.WhenUnsatisfiable == "ScheduleAnyway", Ports: s.Ports, Pod: c.podSettings().raw()}
 	if s.Scheduling.Spread != defaultSpread {
 		t.Spread = s.Scheduling.Spread
 	}
@@ -43,7 +44,7 @@ func (c *Cluster) stale(i *port.Instance) bool {
 	return known && i.Template != "" && i.Template != c.template(class, i.Version)
 }
 
-// templateDiffers reports whether an image, the content of the class, the placement or the ports have
+// templateDiffers reports whether an image, the content of the class, the placement, the pods or the ports have
 // been edited since an instance was started.
 func templateDiffers(c *Cluster) bool { return c.Facts.any(c.stale) }
 
@@ -56,10 +57,11 @@ func (o *Operator) reshape(c *Cluster) (any, error) {
 // rolling completes the input of a flow that recreates instances in turn.
 func (c *Cluster) rolling(in Input, differs func(i *port.Instance) bool) Input {
 	in.Readers, in.Former, in.Alone = c.Facts.places(differs), map[string]port.Instance{}, len(c.Facts.readers()) == 0
+	in.Pooled = c.Spec.Pooler != nil
 	for _, i := range c.Facts.placed() {
 		if differs(i) {
 			in.Former[i.Name] = port.Instance{Name: i.Name, Class: i.Class, Version: i.Version, Image: i.Image, Template: i.Template,
-				NodeSelector: i.NodeSelector, Spread: i.Spread, SpreadAnyway: i.SpreadAnyway, Port: i.Port}
+				NodeSelector: i.NodeSelector, Spread: i.Spread, SpreadAnyway: i.SpreadAnyway, Port: i.Port, Pod: i.Pod}
 		}
 	}
 	return in

@@ -14,7 +14,7 @@ func desiredGeneration(c *Cluster) int64 {
 	if c.Refused != nil || !f.known(factInstances) || !f.known(factVolume) || !f.known(factClasses) {
 		return 0
 	}
-	if f.Volume.Writer != "" && f.writer() == nil {
+	if f.Volume.Writer != "" && f.writer() == nil && !f.suspended() {
 		return 0 // no run is withdrawn while there is no writer
 	}
 	return c.Generation
@@ -26,7 +26,7 @@ func desiredGeneration(c *Cluster) int64 {
 func desiredCreation(c *Cluster) (any, error) {
 	s := c.Spec
 	return map[string]any{"class": c.className(), "version": s.Engine.Version, "image": s.Images[s.Engine.Version], "readers": c.desiredReaders(),
-		"size": c.desiredSize(), "volume": s.Storage.Volume, "claim": s.Storage.Claim, "source": s.CloneFrom, "scheduling": s.Scheduling, "ports": s.Ports}, nil
+		"size": c.desiredSize(), "volume": s.Storage.Volume, "claim": s.Storage.Claim, "source": s.CloneFrom, "scheduling": s.Scheduling, "ports": s.Ports, "pod": c.podSettings().raw()}, nil
 }
 
 func desiredClass(c *Cluster) (any, error) {
@@ -60,7 +60,7 @@ func (o *Operator) fit(ctx context.Context, c *Cluster) {
 	if !able || err != nil || c.Refused != nil || !c.Facts.known(factInstances) || !c.Facts.known(factClasses) {
 		return
 	}
-	if resting := p.State == "" || p.State == Init || p.State == Running || p.Held; !resting {
+	if resting := p.State == "" || p.State == Init || p.State == Running || p.State == Hibernated || p.Held; !resting {
 		return // the run finds out by itself
 	}
 	missing := c.desiredReaders() - len(c.Facts.readers())
@@ -74,7 +74,7 @@ func (o *Operator) fit(ctx context.Context, c *Cluster) {
 	if !ok {
 		class = port.Class{}
 	}
-	want := port.Instance{Class: class, Version: c.Spec.Engine.Version, NodeSelector: c.Spec.Scheduling.NodeSelector, Spread: c.Spec.Scheduling.Spread}
+	want := port.Instance{Class: class, Version: c.Spec.Engine.Version, NodeSelector: c.Spec.Scheduling.NodeSelector, Spread: c.Spec.Scheduling.Spread, Pod: c.podSettings().raw()}
 	size := c.desiredSize()
 	if c.Facts.known(factVolume) && c.Facts.Volume.Size > 0 { // the current size, since new claims are created with it
 		size = c.Facts.Volume.Size

@@ -124,7 +124,7 @@ func (w *work) stopWriter(ctx context.Context, candidate string) (old string, st
 		if err := w.call(ctx, func(ctx context.Context) error { return w.ports().Engine.Stop(ctx, w.ref.Of(i.Name), port.Fast) }); err != nil {
 			return "", false, outcome.Fail(err)
 		}
-		return i.Name, false, w.await(pollSoon, port.SwitchRefused, "WriterStopping", "the engine of instance %s stops", i.Name)
+		return i.Name, false, w.await(w.soon(), port.SwitchRefused, "WriterStopping", "the engine of instance %s stops", i.Name)
 	}
 	old = w.f.Volume.Writer
 	if i := w.f.named(old); i != nil && i.State == port.Up {
@@ -138,7 +138,7 @@ func (w *work) stopWriter(ctx context.Context, candidate string) (old string, st
 					return "", false, outcome.Fail(err)
 				}
 			}
-			return old, false, w.await(pollSoon, port.SwitchRefused, "WriterStopping", "the engine of instance %s stops", old)
+			return old, false, w.await(w.soon(), port.SwitchRefused, "WriterStopping", "the engine of instance %s stops", old)
 		}
 	}
 	return old, true, outcome.Done()
@@ -198,7 +198,7 @@ func (w *work) complete(ctx context.Context, name string) outcome.Outcome {
 		if max(st.Received, st.Position) < end.Position {
 			return w.resendLog(ctx, name, old)
 		}
-		return w.await(pollSoon, port.SwitchRefused, "CandidateBehind", "instance %s has not replayed all that %s has written", name, old)
+		return w.await(w.soon(), port.SwitchRefused, "CandidateBehind", "instance %s has not replayed all that %s has written", name, old)
 	}
 	return w.checkWithoutLogEnd(name, old)
 }
@@ -317,7 +317,7 @@ func promoteCandidate(ctx context.Context, w *work) outcome.Outcome {
 		}
 	}
 	if st := w.f.Engines[name]; !st.Ready || st.Role != port.Primary {
-		return w.await(pollSoon, port.WriterUnhealthy, "Promoting", "instance %s becomes the writer", name)
+		return w.await(w.soon(), port.WriterUnhealthy, "Promoting", "instance %s becomes the writer", name)
 	}
 	if made != nil && made.Type == port.Reader {
 		retyped := *made

@@ -68,19 +68,35 @@ func (s *Service) Routes(schemas huma.Registry) route.Table {
 			Summary: "Stream events", More: "Server-sent events. Callers get only events of objects that they may list: all but operators get those of their clusters and the runs of these." + about},
 		{Method: http.MethodGet, Path: "/v1/clusters/{id}/events", ID: "clusterEvents", Role: route.User, Stream: true, Errors: []int{400, 404, 501}, Responses: answers(schemas), Handle: route.Do(s.ofCluster),
 			Summary: "Stream the events of a cluster", More: "Server-sent events. Events of the cluster and of its runs." + about},
+		{Method: http.MethodGet, Path: "/v1/runs/{id}/logs/stream", ID: "runLogStream", Role: route.Operator, Stream: true, Errors: []int{400, 404, 409, 422}, Responses: logAnswers(schemas), Handle: route.Do(s.ofLogs),
+			Summary: "Stream what the steps of a run print", More: "Server-sent events: `log` has lines that are new, `end` says that the run, or the step that was asked for, has ended. " +
+				"A line is there in less than 200 ms after it was printed. Last-Event-ID continues without a gap and without tail. A comment comes every 15 s."},
 	}}
 }
 
-// answers describes a stream.
+// logAnswers describes a stream of lines.
+func logAnswers(schemas huma.Registry) map[string]*huma.Response {
+	return streamOf(eventSchema("log", schemaOf(schemas, LogEvent{})), eventSchema("end", schemaOf(schemas, LogEndEvent{})))
+}
+
+// answers describes a stream of events.
 func answers(schemas huma.Registry) map[string]*huma.Response {
-	schema := func(v any) *huma.Schema { return huma.SchemaFromType(schemas, reflect.TypeOf(v)) }
-	data := func(name string, v *huma.Schema) *huma.Schema {
-		return &huma.Schema{Type: huma.TypeObject, Title: "event: " + name, Properties: map[string]*huma.Schema{
-			"id": {Type: huma.TypeString}, "event": {Type: huma.TypeString, Enum: []any{name}}, "data": v}, Required: []string{"event", "data"}}
-	}
+	data, schema := eventSchema, func(v any) *huma.Schema { return schemaOf(schemas, v) }
 	run, object, one, changed := schema(RunEvent{}), schema(ObjectEvent{}), schema(ClusterEvent{}), schema(ChangedEvent{})
-	kinds := []*huma.Schema{data("run", run), data("step", run), data("waiting", schema(WaitingEvent{})), data("object", object), data("cluster", one), data("drift", one), data("leak", one), data("rollout", changed), data("foundationdb", changed),
-		data("reset", &huma.Schema{Type: huma.TypeObject})}
+	return streamOf(data("run", run), data("step", run), data("waiting", schema(WaitingEvent{})), data("object", object), data("cluster", one), data("drift", one), data("leak", one), data("rollout", changed), data("foundationdb", changed),
+		data("reset", &huma.Schema{Type: huma.TypeObject}))
+}
+
+func schemaOf(schemas huma.Registry, v any) *huma.Schema {
+	return huma.SchemaFromType(schemas, reflect.TypeOf(v))
+}
+
+func eventSchema(name string, v *huma.Schema) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeObject, Title: "event: " + name, Properties: map[string]*huma.Schema{
+		"id": {Type: huma.TypeString}, "event": {Type: huma.TypeString, Enum: []any{name}}, "data": v}, Required: []string{"event", "data"}}
+}
+
+func streamOf(kinds ...*huma.Schema) map[string]*huma.Response {
 	return map[string]*huma.Response{"200": {Description: "Events", Content: map[string]*huma.MediaType{"text/event-stream": {
 		Schema: &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{OneOf: kinds}}}}}}
 }

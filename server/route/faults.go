@@ -36,7 +36,7 @@ var (
 	FaultNotFound = declare("FAULT_NOT_FOUND", fault.Invalid, "no fault of this code is declared",
 		"List the codes with `pawl get faults`.")
 	Unauthenticated = declare("UNAUTHENTICATED", fault.Invalid, "the request has no valid token",
-		"Give a token that the server knows: a line of its --token-file, or one that `pawl token create` makes on the machine of its store, without --server. The console asks for it, the command line takes PAWL_TOKEN, a program sends Authorization: Bearer TOKEN.")
+		"Give a token that the server knows: a line of its --token-file, or one that `pawl token create --store sqlite` (or --dsn) makes on the machine of its store. The console asks for it, the command line takes it by pawl login SERVER or as PAWL_TOKEN, a program sends Authorization: Bearer TOKEN.")
 	Forbidden = declare("FORBIDDEN", fault.Invalid, "this account may not do that",
 		"Ask an operator, or use an operator's token.")
 	HostRefused = declare("HOST_REFUSED", fault.Invalid, "the request names a foreign host, and the server listens on loopback",

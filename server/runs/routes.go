@@ -38,6 +38,8 @@ func (s *Service) Routes() route.Table {
 			Summary: "Read the steps of a run", More: "All steps that were reached, page by page, in the order in which they were opened. " + seen},
 		{Method: http.MethodGet, Path: one + "/history", ID: "runHistory", Role: route.User, Errors: []int{400, 404}, Handle: route.Do(s.history),
 			Summary: "Read the events of a run", More: seen},
+		{Method: http.MethodGet, Path: one + "/logs", ID: "runLogs", Role: route.Operator, Errors: []int{400, 404, 409, 422}, Handle: route.Do(s.logs),
+			Summary: "Read what the steps of a run have printed", More: "Lines of one attempt in the order of writing, those of several in the order of time. Of an attempt the first and the last 128 KiB are kept, of a run the newest 4 MiB; a line says how much is left out."},
 		{Method: http.MethodPost, Path: one + "/pause", ID: "pauseRun", Role: route.User, Idempotent: true, IfMatch: revision, Status: 202, Errors: verb, Handle: verbOf(s, s.pause),
 			Summary: "Pause a run: running attempts finish", More: seen},
 		{Method: http.MethodPost, Path: one + "/resume", ID: "resumeRun", Role: route.User, Idempotent: true, IfMatch: revision, Status: 202, Errors: verb, Handle: verbOf(s, s.resume),

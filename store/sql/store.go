@@ -11,6 +11,7 @@
 //	       state, fault and the records of open steps
 //	event  one row a save, in the order of writing: the events of the save and
 //	       the records that it settled; each row of a run names the row before
+//	run_log  one row a batch of lines of an attempt; run_log_size
 //	signal, input, definition, migration
 //	object, change, feed, lock, idempotency
 //	container_cluster and its detail tables, job, cluster_event, setting:
@@ -62,7 +63,11 @@ type Store interface {
 	runstore.Lister
 	runstore.Definitions
 	runstore.Retainer
+	runstore.Logs
 	Admin
+	// EventsOf is Events of some kinds. It looks at a part of the history, and the cursor stays at its end. An event of another
+	// kind costs a fraction of what Events takes for it.
+	EventsOf(ctx context.Context, cursor string, limit int, kinds []runtype.EventKind) (events []runtype.Event, next string, err error)
 	// Objects returns the standalone objects of the database and their change feed.
 	Objects() control.Objects
 	// Locks returns the locks that all processes on the database share.

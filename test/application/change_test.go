@@ -35,11 +35,7 @@ func TestPauseAndPartition(t *testing.T) {
 		s := w.Now("shop").Status
 		return s.Pause != nil && s.Pause.By == "User"
 	})
-	a := w.ApplicationIs("shop", application.RolloutComplete, metav1.ConditionFalse)
-	w.Until("the Application says so", func() bool {
-		w.Read("shop", a)
-		return meta.FindStatusCondition(a.Status.Conditions, application.Ready).Reason == "PausedByUser"
-	})
+	w.NotReadyFor("shop", "PausedByUser")
 	w.ExpectPods("db", "0=r1 1=r1 2=r1 3=r2")
 
 	plan.BatchPartition, plan.Paused = new(int32(1)), false // down, before it was reached

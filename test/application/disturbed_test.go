@@ -104,8 +104,8 @@ func TestComponents(t *testing.T) {
 
 	both := api.ApplicationSpec{Components: []api.ApplicationComponent{stateful("db", "r3", 3), deployment("r3", 2)}, RolloutPlan: held(1, 1)}
 	w.ApplySpec("shop", both)
-	a := w.ApplicationIs("shop", application.RolloutComplete, metav1.ConditionFalse)
-	if c := meta.FindStatusCondition(a.Status.Conditions, application.Ready); c.Reason != "ComponentAmbiguous" || !meta.IsStatusConditionTrue(a.Status.Conditions, application.RevisionReady) {
+	a := w.NotReadyFor("shop", "ComponentAmbiguous")
+	if !meta.IsStatusConditionTrue(a.Status.Conditions, application.RevisionReady) {
 		t.Errorf("the conditions are %+v", a.Status.Conditions)
 	}
 	w.ExpectPods("db", "0=r2 1=r2 2=r2")

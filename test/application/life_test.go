@@ -5,7 +5,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pawl-dev/pawl/operator/application"
 	"github.com/pawl-dev/pawl/test/rollouttest"
@@ -23,8 +22,8 @@ func TestInstallAndChange(t *testing.T) {
 		t.Errorf("the Rollout is %+v, %s", r.Spec, r.Status.Mode)
 	}
 	w.ExpectPods("db", "0=r1")
-	a := w.ApplicationIs("shop", application.RolloutComplete, metav1.ConditionFalse)
-	if c := meta.FindStatusCondition(a.Status.Conditions, application.Ready); c.Reason != "HeldByPartition" || len(a.Status.Conditions) != len(application.ConditionTypes) {
+	a := w.NotReadyFor("shop", "HeldByPartition")
+	if meta.IsStatusConditionTrue(a.Status.Conditions, application.RolloutComplete) || len(a.Status.Conditions) != len(application.ConditionTypes) {
 		t.Errorf("the conditions are %+v", a.Status.Conditions)
 	}
 	if !meta.IsStatusConditionTrue(a.Status.Conditions, application.RevisionReady) || a.Status.ReachedRevision != "" {

@@ -62,7 +62,7 @@ export async function serve(verb = 'dev', { config = 'sim', dir = mkdtempSync(jo
     const listen = url ? new URL(url).host : '127.0.0.1:0'; // a restart keeps the address
     const args = [verb, '--listen', listen, '--dsn', join(dir, 'pawl.db'), ...(config === 'none' ? [] : ['--clusters', join(dir, 'clusters.yaml')]), '--flows', join(dir, 'greet.yaml'), '--log-level', 'error', ...more];
     if (verb === 'server') args.push('--token-file', join(dir, 'token'), '--actions', 'exec');
-    process_ = spawn(binary, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, XDG_STATE_HOME: dir } });
+    process_ = spawn(binary, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, XDG_STATE_HOME: dir, PAWL_CONTEXTS: join(dir, 'contexts.yaml') } });
     const said = [];
     process_.stderr.on('data', (d) => said.push(d));
     ended = new Promise((resolve) => { process_.once('exit', resolve); });

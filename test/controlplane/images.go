@@ -13,7 +13,7 @@ import (
 // Images returns the images of this machine for the mode Process: pawl:dev and any tag
 // of the released image are bin/pawl (as user 65532, like a distroless image), and
 // postgres:<major> are Debian's server programs (as user postgres, without an entry
-// point). "" is bin/ of the repository.
+// point), and so is pgbouncer:dev, where that is installed. "" is bin/ of the repository.
 func Images(bin string) (map[string]kubelet.Image, error) {
 	if bin == "" {
 		root, err := Root()
@@ -31,6 +31,9 @@ func Images(bin string) (map[string]kubelet.Image, error) {
 	}
 	image := kubelet.Image{Command: []string{pawl}, Files: map[string]string{"/pawl": pawl, "/usr/local/bin/pawl": pawl}, User: 65532}
 	images := map[string]kubelet.Image{"pawl:dev": image, "ghcr.io/pawl-dev/pawl": image}
+	if _, err := os.Stat("/usr/sbin/pgbouncer"); err == nil {
+		images["pgbouncer:dev"] = kubelet.Image{Path: []string{"/usr/sbin"}, User: postgresUser()}
+	}
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if err != nil {
 		return nil, err

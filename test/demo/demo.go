@@ -178,7 +178,7 @@ func (d *Demo) startServer(ctx context.Context) error {
 // environment returns the demo's environment with etcd and etcdctl in the PATH.
 func (d *Demo) environment() []string {
 	path := filepath.Dir(d.options.Etcd) + string(filepath.ListSeparator) + filepath.Dir(d.options.Etcdctl) + string(filepath.ListSeparator) + os.Getenv("PATH")
-	env := []string{"PATH=" + path, "ETCDCTL_ENDPOINTS=" + d.Client(1), "NO_COLOR=1"}
+	env := []string{"PATH=" + path, "ETCDCTL_ENDPOINTS=" + d.Client(1), "NO_COLOR=1", "PAWL_CONTEXTS=" + filepath.Join(d.dir, "contexts.yaml")}
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); name != "PATH" && !strings.HasPrefix(name, "PAWL_") && !strings.HasPrefix(name, "ETCDCTL_") {
 			env = append(env, v)

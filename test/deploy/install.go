@@ -181,20 +181,3 @@ func KubeconfigOf(ctx context.Context, plane *controlplane.Plane, namespace, nam
 	path := filepath.Join(plane.Dir(), namespace+"-"+name+".kubeconfig")
 	return path, clientcmd.WriteToFile(*config, path)
 }
-
-// Listen makes the operators of a Deployment listen at the addresses of their pods: pods share a network here.
-func Listen(deployment *unstructured.Unstructured) error {
-	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
-	if err != nil || len(containers) != 1 {
-		return fmt.Errorf("%d containers: %w", len(containers), err)
-	}
-	c := containers[0].(map[string]any)
-	args := c["args"].([]any)
-	n := slices.Index(args, any("--listen=:7296"))
-	if n < 0 {
-		return fmt.Errorf("where does it listen? %v", args)
-	}
-	args[n] = "--listen=$(POD_IP):7296"
-	c["env"] = append(c["env"].([]any), map[string]any{"name": "POD_IP", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "status.podIP"}}})
-	return unstructured.SetNestedSlice(deployment.Object, containers, "spec", "template", "spec", "containers")
-}

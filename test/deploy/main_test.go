@@ -14,7 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -78,22 +77,13 @@ func newFixture(t *testing.T, system, name string) *fixture {
 	return h
 }
 
-// installManifest applies install.yaml and waits for its operators. One change: pods share
-// a network here, so each operator listens at its pod's address.
+// installManifest applies install.yaml and waits for its operators.
 func installManifest(t *testing.T) *fixture {
 	t.Helper()
 	h := newFixture(t, deploy.Namespace, deploy.Name)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	err := deploy.Install(ctx, h.plane, func(u *unstructured.Unstructured) bool {
-		if u.GetKind() == "Deployment" {
-			if err := deploy.Listen(u); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return true
-	})
-	if err != nil {
+	if err := deploy.Install(ctx, h.plane, nil); err != nil {
 		t.Fatal(err)
 	}
 	h.awaitOperators()

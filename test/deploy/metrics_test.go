@@ -26,7 +26,7 @@ var (
 	quoted      = regexp.MustCompile(`"[^"]*"`)
 	matcher     = regexp.MustCompile(`\{[^}]*\}|\b(?:by|on|without)\s*\([^)]*\)|\[[^\]]*\]`)
 	word        = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*`)
-	promQLWords = []string{"absent", "and", "by", "count", "histogram_quantile", "increase", "label_values", "max", "min", "on", "or", "rate", "sum", "vector", "namespace", "bool"}
+	promQLWords = []string{"absent", "and", "by", "changes", "count", "histogram_quantile", "increase", "label_values", "max", "min", "on", "or", "rate", "sum", "vector", "namespace", "job", "bool"}
 )
 
 // metricsIn returns the metrics of an expression.
@@ -39,16 +39,16 @@ func metricsIn(expr string) (names []string) {
 	return names
 }
 
-// expressions returns the expressions of the dashboard and of the alerts. The annotations
-// of each alert say what to do.
-func expressions(t *testing.T) (all []string) {
+// expressions returns the expressions of the dashboard and of the alerts in a folder of
+// deploy. The annotations of each alert say what to do.
+func expressions(t *testing.T, folder string) (all []string) {
 	t.Helper()
 	root, err := controlplane.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
 	read := func(name string) []byte {
-		text, err := os.ReadFile(filepath.Join(root, "deploy", "chart", "files", name))
+		text, err := os.ReadFile(filepath.Join(root, "deploy", folder, name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,12 +111,12 @@ func TestMetricsIn(t *testing.T) {
 // Every metric of the dashboard and of the alerts exists in a running operator, or in the
 // code: counters without a value are not exported.
 func TestMetrics(t *testing.T) {
-	wanted := expressions(t)
+	wanted := expressions(t, "chart/files")
 	if len(wanted) < 20 {
 		t.Fatalf("%d expressions", len(wanted))
 	}
 	h := installManifest(t)
-	declared := metricsSource(t)
+	declared := metricsSource(t, "kube/controller/metrics.go", "telemetry/metrics.go", "operator/rollout/metrics.go", "operator/foundationdb/kube/metrics.go", "operator/foundationdb/kube/metrics_clusters.go", "operator/sharedstorage/postgres/metrics/builtin.go", "operator/sharedstorage/postgres/metrics/collector.go")
 	for _, expr := range wanted {
 		if len(metricsIn(expr)) == 0 {
 			t.Errorf("%s names no metric", expr)
@@ -136,7 +136,7 @@ func TestMetrics(t *testing.T) {
 			if pod.Status.PodIP == "" {
 				continue
 			}
-			names, err := scrape(ctx, pod.Status.PodIP)
+			names, err := scrape(ctx, fmt.Sprintf("http://%s:7296/metrics", pod.Status.PodIP))
 			if err != nil {
 				return err
 			}
@@ -153,9 +153,9 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// scrape returns the names of an operator's metrics.
-func scrape(ctx context.Context, ip string) (map[string]bool, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s:7296/metrics", ip), nil)
+// scrape returns the names of the metrics that a URL gives.
+func scrape(ctx context.Context, url string) (map[string]bool, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -183,10 +183,10 @@ func scrape(ctx context.Context, ip string) (map[string]bool, error) {
 }
 
 // metricsSource returns the source code that declares the metrics.
-func metricsSource(t *testing.T) string {
+func metricsSource(t *testing.T, names ...string) string {
 	t.Helper()
 	var all strings.Builder
-	for _, name := range []string{"kube/controller/metrics.go", "telemetry/metrics.go", "operator/rollout/metrics.go", "operator/foundationdb/kube/metrics.go", "operator/foundationdb/kube/metrics_clusters.go", "operator/sharedstorage/postgres/metrics/builtin.go", "operator/sharedstorage/postgres/metrics/collector.go"} {
+	for _, name := range names {
 		text, err := os.ReadFile(filepath.Join("..", "..", name))
 		if err != nil {
 			t.Fatal(err)

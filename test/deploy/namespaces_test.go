@@ -61,13 +61,6 @@ func (r release) install(h *fixture, namespaces []string, values map[string]any)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	for _, u := range objects {
-		if u.GetKind() == "Deployment" {
-			if err := deploy.Listen(u); err != nil {
-				h.t.Fatal(err)
-			}
-		}
-	}
 	if _, err := deploy.Kubectl(ctx, h.plane, objects, "apply", "--server-side", "--force-conflicts"); err != nil {
 		h.t.Fatal(err)
 	}

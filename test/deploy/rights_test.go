@@ -46,6 +46,7 @@ var unusedRights = map[string]string{
 	"services: list":                                        noStreaming,
 	"serviceaccounts: list":                                 noStreaming,
 	"secrets: list":                                         noStreaming,
+	"secrets: patch":                                        "a password that somebody changes in the Secret of a user: test/sharedstorage does",
 	"policy/poddisruptionbudgets: list":                     noStreaming,
 	"rbac.authorization.k8s.io/roles: list":                 noStreaming,
 	"rbac.authorization.k8s.io/rolebindings: list":          noStreaming,
@@ -165,7 +166,7 @@ func (h *fixture) exerciseOperator() {
 		h.awaitRunning("orders", 1, carriedOut("switch-writer", "restart"))
 	})
 	h.step("what somebody deletes is put back", func() {
-		for _, name := range []string{"service/orders-ro", "serviceaccount/orders-manager", "role/orders-manager", "rolebinding/orders-manager", "pdb/orders", "configmap/orders-manager", "secret/orders-auth", "lease/orders-grant"} {
+		for _, name := range []string{"service/orders-ro", "serviceaccount/orders.manager.pawl.dev", "role/orders.manager.pawl.dev", "rolebinding/orders.manager.pawl.dev", "pdb/orders", "configmap/orders-manager", "secret/orders-auth", "lease/orders-grant"} {
 			uid := func() string {
 				out, _ := h.try("get", name, "--ignore-not-found", "-o", "jsonpath={.metadata.uid}")
 				return out

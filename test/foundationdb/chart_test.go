@@ -80,11 +80,6 @@ func (i *installation) install(versions ...string) {
 		"operator":     map[string]any{"extraArgs": arguments},
 	})
 	i.must(err)
-	for _, u := range i.objects {
-		if u.GetKind() == "Deployment" {
-			i.must(deploy.Listen(u))
-		}
-	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: deploy.Namespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
 	if err := i.admin.Create(i.Context(), namespace); err == nil {
 		i.Cleanup(i.uninstall)

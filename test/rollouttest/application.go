@@ -100,6 +100,18 @@ func (w *World) ApplicationIs(name, condition string, status metav1.ConditionSta
 	return a
 }
 
+// NotReadyFor waits until an Application is not ready for a reason. It follows its Rollout a moment later.
+func (w *World) NotReadyFor(name, reason string) *api.Application {
+	w.Helper()
+	a := &api.Application{}
+	w.Until(name+" is not ready: "+reason, func() bool {
+		w.Read(name, a)
+		c := meta.FindStatusCondition(a.Status.Conditions, "Ready")
+		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == reason && a.Status.ObservedGeneration == a.Generation && c.ObservedGeneration == a.Generation
+	})
+	return a
+}
+
 // Reaches waits until a revision is reached and everything is ready.
 func (w *World) Reaches(name, revision string) *api.Application {
 	w.Helper()

@@ -84,9 +84,29 @@ var refusedClusters = map[string]string{
 	"{spec: {backup: {repository: {folder: /b}, every: 59s}}}":                                     "backup.every is at least 1m",
 	"{spec: {backup: {repository: {folder: /b}, retention: {backups: 2, days: 2}}}}":               "retention: either backups or days",
 	"{spec: {backup: {repository: {}}}}":                                                           "repository: name a folder or s3",
+	"{spec: {tls: {secret: blue-server, folder: /tls}}}":                                           "either secret or folder",
 	"{spec: {cloneFrom: blue, restoreFrom: {cluster: blue}}}":                                      "either restoreFrom or cloneFrom",
 	"{spec: {restoreFrom: {cluster: blue, backup: monday}}}":                                       "restoreFrom: name one of cluster, backup and repository",
 	"{spec: {restoreFrom: {cluster: blue, target: {name: before, time: '2026-11-26T00:00:00Z'}}}}": "target: at most one of time, name and backupOnly",
+
+	"{spec: {podTemplate: {metadata: {annotations: {pawl.dev/x: blue}}}}}": "annotations of pawl.dev are the operator's: use another prefix",
+	"{spec: {podTemplate: {metadata: {labels: {pawl.dev/x: blue}}}}}":      "labels of pawl.dev and app.kubernetes.io are the operator's: use another prefix",
+	"{spec: {hugePages: 3Mi}}":                                                     "hugePages is a multiple of 2Mi",
+	"{spec: {sharedMemory: 1023Ki}}":                                               "sharedMemory is 1Mi at least",
+	"{spec: {users: [{name: shop, superuser: true}]}}":                             "superuser: no user of an application is a superuser; grant what it needs with inRoles, such as pg_monitor",
+	"{spec: {users: [{name: shop, createrole: true}]}}":                            "createrole: up to PostgreSQL 15 such a user can make itself as good as a superuser; declare the users here",
+	"{spec: {users: [{name: shop, inRoles: [pg_read_server_files]}]}}":             "inRoles: postgres, pg_execute_server_program, pg_read_server_files and pg_write_server_files make a user as good as a superuser",
+	"{spec: {users: [{name: shop_auth}]}}":                                         "name: auth and names that end with _auth would have the Secrets of clusters",
+	"{spec: {users: [{name: pg_shop}]}}":                                           "name: postgres, public and names that begin with pg_ are PostgreSQL's own",
+	"{spec: {users: [{name: shop}], databases: [{name: template1, owner: shop}]}}": "name: postgres, template0, template1 and names that begin with pg_ are PostgreSQL's own",
+	"{spec: {databases: [{name: shop, owner: postgres}]}}":                         "owner: name a user of an application",
+	"{spec: {databases: [{name: shop}]}}":                                          "owner: name the user that owns the database",
+
+	"{spec: {publications: [{name: orders, database: shop}]}}":                                                    "name one of tables, schemas and allTables",
+	"{spec: {publications: [{name: orders, database: shop, tables: [a], schemas: [b]}]}}":                         "name one of tables, schemas and allTables",
+	"{spec: {publications: [{name: orders, database: shop, allTables: true}], parameters: {wal_level: replica}}}": "parameters: wal_level is logical while there are publications",
+	"{spec: {subscriptions: [{name: pawl_1, database: shop, ensure: absent}]}}":                                   "name: names that begin with pg_ or pawl_ are those of other slots",
+	"{spec: {subscriptions: [{name: orders, database: shop, from: {host: blue-rw, user: copier}}]}}":              "name publications, and the server they come from",
 }
 
 // Each rule of the CRDs in a real API server. A rule without a case fails the test, except

@@ -117,8 +117,13 @@ func newFixture(t *testing.T) *fixture {
 	if _, err := os.Stat("/usr/lib/postgresql/15/bin/postgres"); err != nil {
 		t.Skip("PostgreSQL 15 of Debian is not installed: apt-get install postgresql-15")
 	}
-	w := &fixture{t: t, plane: suite.Plane(t)}
-	w.namespace = w.plane.NamespaceOn(t, shared)
+	return newFixtureIn(t, suite.Plane(t).NamespaceOn(t, shared))
+}
+
+// newFixtureIn is newFixture for a namespace that is there.
+func newFixtureIn(t *testing.T, namespace string) *fixture {
+	t.Helper()
+	w := &fixture{t: t, plane: suite.Plane(t), namespace: namespace}
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme, mpd.AddToScheme} {
 		if err := add(s); err != nil {

@@ -19,7 +19,7 @@ func replaceableObjects(c string) []string {
 		all = append(all, "service/"+c+"-"+role)
 	}
 	for _, kind := range []string{"serviceaccount", "role", "rolebinding"} {
-		all = append(all, kind+"/"+c+"-instance", kind+"/"+c+"-manager")
+		all = append(all, kind+"/"+c+"-instance", kind+"/"+c+".manager.pawl.dev")
 	}
 	return all
 }

@@ -98,7 +98,7 @@ func TestVerbs(t *testing.T) {
 		last = l.Time
 	}
 
-	w.says(2, "PG_UNCONFIRMED", "pg", "promote", "shop", "2")
+	w.says(2, "UNCONFIRMED", "pg", "promote", "shop", "2")
 	w.says(0, "the writer is instance 2", "pg", "promote", "shop", "2", "-y", "--wait=4m")
 	w.awaitRunning("shop", 2, func(c *v1alpha1.SharedStorageCluster) error {
 		if c.Status.Writer != "2" {

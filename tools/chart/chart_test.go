@@ -279,7 +279,7 @@ func TestOptions(t *testing.T) {
 		slices.Sort(names)
 		return slices.Compact(names)
 	}
-	usual := []string{"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "Deployment", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "PodDisruptionBudget", "ServiceAccount"}
+	usual := []string{"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "Deployment", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "PodDisruptionBudget", "ServiceAccount", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 	if got := kinds(render(t, nil)); !slices.Equal(got, usual) {
 		t.Errorf("by default: %v", got)
 	}

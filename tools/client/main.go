@@ -38,7 +38,7 @@ const none = "{{\"\"}}\n"
 var known = map[string][]string{
 	"view": {
 		"CatalogEntry", "Cluster", "ClusterConfig", "ClusterEvent", "ClusterNode", "ClusterResource", "Event", "Fault", "Flow",
-		"Condition", "FlowStep", "Flows", "Healer", "Healing", "History", "Key", "Kind", "Kinds", "LastRequest", "Operation", "Plan", "PlanStep",
+		"Condition", "FlowStep", "Flows", "Healer", "Healing", "History", "Key", "Kind", "Kinds", "LastRequest", "LogLine", "Logs", "Operation", "Plan", "PlanStep",
 		"Problem", "ProblemError", "Progress", "Rollout", "RolloutBatch", "RolloutPlan", "RolloutPod", "RolloutVerb", "Rollouts", "Run", "Runs", "Step", "Steps", "Stop", "Token", "Wait",
 	},
 	"view/fdbview": {
@@ -57,7 +57,7 @@ var known = map[string][]string{
 var prefixes = map[string]string{"view/fdbview": "FoundationDB"}
 
 // streams are operations whose answer is no document: client.go has them.
-var streams = []string{"events", "clusterEvents", "metrics", "openSession", "getSession", "endSession"}
+var streams = []string{"events", "clusterEvents", "runLogStream", "metrics", "openSession", "getSession", "endSession"}
 
 func main() {
 	root := ".."

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -178,7 +179,7 @@ func (w execWith) command(t *workflow.Task, hidden *secrets) (command, error) {
 	if err != nil {
 		return command{}, err
 	}
-	c := command{dir: w.Dir, env: env, stdin: stdin, okCodes: w.OkCodes, maxOutput: int(w.MaxOutput), killGrace: execKillGrace}
+	c := command{dir: w.Dir, env: env, stdin: stdin, okCodes: w.OkCodes, maxOutput: int(w.MaxOutput), killGrace: execKillGrace, log: [2]io.Writer{t.Stdout(), t.Stderr()}}
 	if c.maxOutput == 0 {
 		c.maxOutput = execDefaultOutput
 	}

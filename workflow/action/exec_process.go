@@ -26,6 +26,7 @@ type command struct {
 	okCodes   []int // none: 0
 	maxOutput int
 	killGrace time.Duration
+	log       [2]io.Writer // get what it prints while it prints: stdout and stderr
 }
 
 // exitState is the end of a command and its output.
@@ -143,11 +144,12 @@ type pipes struct {
 	theirs         []*os.File
 	input          string
 	stdout, stderr *capture
+	log            [2]io.Writer
 	read, wrote    chan struct{}
 }
 
 func (c command) connect(cmd *exec.Cmd) (*pipes, error) {
-	p := &pipes{input: c.stdin, stdout: newCapture(c.maxOutput), stderr: newCapture(execStderr), read: make(chan struct{}), wrote: make(chan struct{})}
+	p := &pipes{input: c.stdin, log: c.log, stdout: newCapture(c.maxOutput), stderr: newCapture(execStderr), read: make(chan struct{}), wrote: make(chan struct{})}
 	for i, to := range []*io.Writer{&cmd.Stdout, &cmd.Stderr} {
 		ours, theirs, err := os.Pipe()
 		if err != nil {
@@ -187,9 +189,9 @@ func (p *pipes) flow() {
 		second := make(chan struct{})
 		go func() {
 			defer close(second)
-			_, _ = io.Copy(p.stderr, p.out[1])
+			_, _ = io.Copy(io.MultiWriter(p.stderr, p.log[1]), p.out[1])
 		}()
-		_, _ = io.Copy(p.stdout, p.out[0])
+		_, _ = io.Copy(io.MultiWriter(p.stdout, p.log[0]), p.out[0])
 		<-second
 	}()
 }

@@ -1,11 +1,11 @@
 package action
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/internal/redact"
 )
 
 // mask replaces a secret.
@@ -31,19 +31,10 @@ func (s *secrets) text(v value) (string, error) {
 	return v.prefix + resolved, nil
 }
 
-// hide adds a value to redact, also in its JSON forms: with and without escapes of <, > and &.
+// hide adds a value to redact, in all its forms.
 func (s *secrets) hide(secret string) {
-	forms := []string{secret, strings.TrimSpace(secret)}
-	for _, escape := range []bool{true, false} {
-		var quoted strings.Builder
-		e := json.NewEncoder(&quoted)
-		e.SetEscapeHTML(escape)
-		if e.Encode(secret) == nil {
-			forms = append(forms, strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(quoted.String()), `"`), `"`))
-		}
-	}
-	for _, form := range forms {
-		if form != "" && !slices.Contains(s.hidden, form) {
+	for _, form := range redact.Forms(secret) {
+		if !slices.Contains(s.hidden, form) {
 			s.hidden = append(s.hidden, form)
 		}
 	}

@@ -22,8 +22,8 @@ const (
 )
 
 // Memory is a Store without durability, for tests and for programs whose runs may end with the
-// process. Several workers of one process can share it. It implements Claimer, Lister, Definitions
-// and Retainer, starts no goroutine and has no timer.
+// process. Several workers of one process can share it. It implements Claimer, Lister, Definitions,
+// Retainer and Logs, starts no goroutine and has no timer.
 type Memory struct {
 	mu           sync.Mutex
 	runs         map[string]*memoryRun
@@ -45,6 +45,7 @@ var (
 	_ Lister      = (*Memory)(nil)
 	_ Definitions = (*Memory)(nil)
 	_ Retainer    = (*Memory)(nil)
+	_ Logs        = (*Memory)(nil)
 )
 
 // memoryRun is a stored run. row holds no records: they are in steps. StepRecord.Row is the
@@ -56,6 +57,7 @@ type memoryRun struct {
 	unread  []runtype.Signal
 	ids     []string // newest last
 	events  [][]runtype.Event
+	logs    memoryLogs
 	subject *memorySubject
 	worker  *memoryWorker // the worker that owns the run; nil: none
 	orphan  bool          // the lease of its worker has expired

@@ -42,6 +42,9 @@ var EventKinds = []EventKind{
 	HealingBegun, HealingEnded, SignalReceived, FlowMigrated, RequestRefused,
 }
 
+// Healed is the reason of a HealingEnded after which the fault was gone.
+const Healed = "healed"
+
 // Event is one line of the history. It is saved together with the change that it describes. The
 // engine never reads it.
 type Event struct {
@@ -54,6 +57,6 @@ type Event struct {
 	Actor   string          `json:"actor,omitempty"`
 	Reason  string          `json:"reason,omitempty"`
 	Message string          `json:"message,omitempty"`
-	Code    fault.Code      `json:"code,omitempty"`
+	Code    fault.Code      `json:"code,omitempty"` // of RunCancelled: the fault that ended the run; empty if somebody has asked for it
 	Data    json.RawMessage `json:"data,omitempty"` // a stack trace, or the list of steps that were not undone
 }

@@ -115,6 +115,8 @@ type Stop struct {
 	GiveUp bool      `json:"giveUp,omitempty"`
 	Failed bool      `json:"failed,omitempty"` // a fault caused the stop
 	At     time.Time `json:"at,omitzero"`
+
+	Code fault.Code `json:"code,omitempty"` // of the fault by which the run is cancelled; empty: somebody has asked for it
 }
 
 // StoppedByPerson reports whether a person has requested a pause or hold, even if a fault has also

@@ -91,7 +91,7 @@ fails when one of them is not used or a request is refused. */ -}}
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [secrets]
-  verbs: [get, list, watch, create, delete]
+  verbs: [get, list, watch, create, patch, delete]
 # The roles of a cluster's own pods: the operator can only grant rights that it has.
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [roles, rolebindings]

@@ -200,4 +200,6 @@ type BackupStatus struct {
 	ArchivedUntil *metav1.Time `json:"archivedUntil,omitempty"`
 	// Scheduled is the time of the last scheduled backup.
 	Scheduled *metav1.Time `json:"scheduled,omitempty"`
+	// ScheduledTo is the place of that backup. Another place gets a backup at once.
+	ScheduledTo string `json:"scheduledTo,omitempty"`
 }

@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"encoding/json"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -53,6 +54,7 @@ type SharedStorageClusterList struct {
 // +kubebuilder:validation:XValidation:rule="has(self.cloneFrom) == has(oldSelf.cloneFrom) && (!has(self.cloneFrom) || self.cloneFrom == oldSelf.cloneFrom)",message="cloneFrom counts at creation only",fieldPath=".cloneFrom"
 // +kubebuilder:validation:XValidation:rule="has(self.restoreFrom) == has(oldSelf.restoreFrom) && (!has(self.restoreFrom) || self.restoreFrom == oldSelf.restoreFrom)",message="restoreFrom counts at creation only",fieldPath=".restoreFrom"
 // +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || !has(self.cloneFrom)",message="either restoreFrom or cloneFrom"
+// +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !('wal_level' in self.parameters) || self.parameters['wal_level'] == 'logical' || !has(self.publications) || self.publications.all(p, has(p.ensure) && p.ensure == 'absent')",message="parameters: wal_level is logical while there are publications"
 type SharedStorageClusterSpec struct {
 	// +kubebuilder:default={type: postgres}
 	Engine EngineSpec `json:"engine,omitempty"`
@@ -76,6 +78,34 @@ type SharedStorageClusterSpec struct {
 	RestoreFrom *RestoreSpec `json:"restoreFrom,omitempty"`
 	// Backup archives the log of the cluster and takes backups. nil: neither.
 	Backup *BackupSpec `json:"backup,omitempty"`
+	// Users of the databases. Without any user and database there is a user app that owns a database
+	// app.
+	// +kubebuilder:validation:MaxItems=100
+	// +listType=map
+	// +listMapKey=name
+	Users []UserSpec `json:"users,omitempty"`
+	// Databases of the cluster.
+	// +kubebuilder:validation:MaxItems=100
+	// +listType=map
+	// +listMapKey=name
+	Databases []DatabaseSpec `json:"databases,omitempty"`
+	// Publications of the databases. While there is one, wal_level is logical.
+	// +kubebuilder:validation:MaxItems=50
+	// +listType=map
+	// +listMapKey=database
+	// +listMapKey=name
+	Publications []PublicationSpec `json:"publications,omitempty"`
+	// Subscriptions of the databases to publications of other servers.
+	// +kubebuilder:validation:MaxItems=50
+	// +listType=map
+	// +listMapKey=name
+	Subscriptions []SubscriptionSpec `json:"subscriptions,omitempty"`
+	// Pooler has connection poolers in front of the writer: clients of a pooler wait during a planned
+	// switch and see no error. nil: none.
+	Pooler *PoolerSpec `json:"pooler,omitempty"`
+	// TLS says where the certificate of the instances comes from. nil: the operator makes it, with an
+	// authority of the cluster.
+	TLS *TLSSpec `json:"tls,omitempty"`
 	// +kubebuilder:default={enabled: true}
 	HA HASpec `json:"ha,omitempty"`
 	// Durability is strict or available. strict: a commit is confirmed when one
@@ -88,11 +118,42 @@ type SharedStorageClusterSpec struct {
 	Ports *PortRange `json:"ports,omitempty"`
 	// Images by version of the engine.
 	Images map[string]string `json:"images,omitempty"`
+	// ImagePullSecrets are Secrets of the namespace with which the images are pulled.
+	// +kubebuilder:validation:MaxItems=16
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+	// PodTemplate is merged into the pods.
+	PodTemplate PodTemplate `json:"podTemplate,omitzero"`
+	// SharedMemory is the size of /dev/shm of each engine, from 1Mi on. What is used of it counts
+	// against the memory of the class, which it must not exceed. nil: as much as that.
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0",message="sharedMemory is 1Mi at least"
+	SharedMemory *resource.Quantity `json:"sharedMemory,omitempty"`
+	// HugePages is the memory in pages of 2Mi that each engine has besides the memory of the class:
+	// the resource hugepages-2Mi, and huge_pages = on. It must hold shared_buffers and a tenth more.
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('2Mi')) >= 0 && quantity(string(self)).isInteger() && quantity(string(self)).asInteger() % 2097152 == 0",message="hugePages is a multiple of 2Mi"
+	HugePages *resource.Quantity `json:"hugePages,omitempty"`
 	// +kubebuilder:default={spread: "kubernetes.io/hostname"}
 	Scheduling SchedulingSpec `json:"scheduling,omitempty"`
+	// Hibernated ends all instances and the cluster manager, and keeps the data: no pod runs until it is
+	// false again. Other changes of the spec are taken when the cluster wakes.
+	Hibernated bool `json:"hibernated,omitempty"`
 	// OperatorName is the name of the operator that serves this cluster. An operator without a name
 	// serves all clusters; an operator with a name ignores clusters that name none.
 	OperatorName string `json:"operatorName,omitempty"`
+}
+
+// TLSSpec is the certificate with which the instances serve: one that the operator makes, or one that secret
+// or folder names. It may change at any time; new connections get the new one, and no engine restarts.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.secret) && has(self.folder))",message="either secret or folder"
+type TLSSpec struct {
+	// Secret of the namespace with tls.crt, tls.key and ca.crt, such as cert-manager makes.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Secret string `json:"secret,omitempty"`
+	// Folder with these files; only without Kubernetes.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Folder string `json:"folder,omitempty"`
 }
 
 // EngineSpec is the database engine.
@@ -167,6 +228,24 @@ type SchedulingSpec struct {
 	// +kubebuilder:default=DoNotSchedule
 	// +kubebuilder:validation:Enum=DoNotSchedule;ScheduleAnyway
 	WhenUnsatisfiable string `json:"whenUnsatisfiable,omitempty"`
+	// TopologySpreadConstraints spread the instances over further topology keys. A failover prefers a
+	// reader that stands apart from the writer in as many of all keys as it can, and the condition
+	// HighAvailability names a key in which none does.
+	// +kubebuilder:validation:MaxItems=4
+	// +listType=map
+	// +listMapKey=topologyKey
+	TopologySpreadConstraints []SpreadConstraint `json:"topologySpreadConstraints,omitempty"`
+	// Tolerations of instances and of the cluster manager.
+	// +kubebuilder:validation:MaxItems=32
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	// Affinity of instances. The operator adds that a reader avoids the writer.
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+	// PriorityClassName of instances and of the cluster manager.
+	// +kubebuilder:validation:MaxLength=253
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+	// SchedulerName of instances and of the cluster manager; empty: the default one.
+	// +kubebuilder:validation:MaxLength=253
+	SchedulerName string `json:"schedulerName,omitempty"`
 }
 
 // SharedStorageClusterStatus is the observed state.
@@ -201,7 +280,16 @@ type SharedStorageClusterStatus struct {
 	Instances map[string]InstanceStatus `json:"instances,omitempty"`
 	Manager   ManagerStatus             `json:"manager,omitempty"`
 	Backup    BackupStatus              `json:"backup,omitzero"`
-	Run       *CurrentRun               `json:"run,omitempty"`
+	Databases DatabasesStatus           `json:"databases,omitzero"`
+	// Subscriptions that are declared and there.
+	// +listType=map
+	// +listMapKey=name
+	Subscriptions []SubscriptionStatus `json:"subscriptions,omitempty"`
+	// Poolers as observed, sorted by name.
+	// +listType=map
+	// +listMapKey=name
+	Poolers []PoolerStatus `json:"poolers,omitempty"`
+	Run     *CurrentRun    `json:"run,omitempty"`
 	// Requests that wait or are executed, and the last 20 that ended.
 	// +listType=map
 	// +listMapKey=id

@@ -30,7 +30,8 @@ func bounceProcesses(p *pass) decision {
 		}
 		return decision{}
 	}
-	if upgrade && upgrades.Begun(p.servers()) { // until it is finished nothing works, so that no gate opens
+	// Until it is finished nothing works, so that no gate opens; but what works must not lose a part of its servers.
+	if upgrade && upgrades.Begun(p.servers()) && (len(r.Behind) == 0 || !p.cluster.Status.Health.Available) {
 		return acts(outcome.Later(startAgain, "ServersRestart", "%s have not restarted with the others", some(r.Groups)), locked(killing(r, true)))
 	}
 	if wait := p.limits.WithDefaults().BounceSyncWait; len(r.Behind) > 0 && (upgrade || p.now.Sub(r.Since) < wait) {

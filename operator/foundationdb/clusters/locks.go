@@ -48,6 +48,9 @@ func (p *pass) take(ctx context.Context) outcome.Outcome {
 	d, result := p.locks().Take(ctx, p.options.Now)
 	if result.Outcome != fdb.Ok { // whether it was written is not known: the next try finds its own record
 		p.lock = lock.Decision{}
+		if !p.cluster.Status.Health.Available { // the lock is kept in it
+			return outcome.Later(lockAgain, reasonLock, "the lock cannot be taken in a database that is not available: %s; if no other operator works on it, spec.lockOptions.disableLocks: true does without", result)
+		}
 		return outcome.Later(lockAgain, reasonLock, "the lock could not be taken: %s", result)
 	}
 	p.lock = d

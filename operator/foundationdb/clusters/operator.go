@@ -167,6 +167,7 @@ type memory struct {
 	lockMayBeOurs bool
 	fixed         map[string]bool // storage classes whose volumes cannot grow
 	removed       time.Time       // when the last removal began
+	proofs        proofs
 	// moved is a change of the connection string that may not be stored yet: a conflict must not lose it, since nobody may
 	// be left at the former coordinators.
 	moved struct{ from, to string }

@@ -19,6 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/fdb"
 	fdbsim "github.com/pawl-dev/pawl/fdb/sim"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb/sim"
 )
 
@@ -121,8 +122,18 @@ func (l *life) calm() {
 		l.skew, l.slow = 0, 0
 	}
 	c := l.cluster()
-	if running := c.Status.RunningVersion; l.Cluster().Protocol().Short() == "7.4" || c.Spec.Version == "7.4.6" && running != "" {
+	// What 7.4 has opened no older version reads: an upgrade that was taken back too late, and whose servers are missed,
+	// is gone on with.
+	opened := !c.Status.Health.Available && slices.ContainsFunc(l.Cluster().Transcript(), func(line string) bool {
+		return strings.Contains(line, " starts: ") && strings.Contains(line, " 7.4.6 at ")
+	})
+	if running := c.Status.RunningVersion; l.Cluster().Protocol().Short() == "7.4" || running != "" && (opened || c.Spec.Version == "7.4.6") {
 		l.edit(`{"spec":{"version":"7.4.6"}}`)
+	}
+	// A restart of an upgrade that has begun needs a lock, which is in the database that waits for the restart. Somebody
+	// who knows that nobody else works on it switches locks off; the operator must not do so.
+	if !l.locks && !c.Status.Health.Available && foundationdb.UpgradesIncompatibly(l.cluster()) {
+		l.edit(`{"spec":{"lockOptions":{"disableLocks":true}}}`)
 	}
 	l.edit(`{"spec":{"skip":false,"buggify":null}}`)
 	for until := l.Now().Add(4 * time.Hour); l.locks && !commits(l.Cluster(), fdb.Clear(fdb.Keys("").DenyList())) && l.Now().Before(until); {
@@ -340,6 +351,13 @@ var known = []struct {
 	{95009, "dns 0 5; log 1 5; skip 0 0; dns 1 0; upgrade 0 0; image 0 0", "an upgrade waits for unified pods that cannot take its files, once the image type is split"},
 	{94077, "image 10 2; skip 14 5; image 21 10; log 29 1; upgrade 27 1; cpu 12 1; maintenance 1 6", "in an upgrade pods of the former image type get the sidecar of the other one"},
 	{98291, "density 1 0; lostreply 10 11; clock 29 1; image 22 11; unbound 9 6; image 0 8; locks 4 0; cordon 23 5; refuse 19 7; patch 1 5; knob 7 7; cpu 1 6; downgrade 29 3; logs 24 0; localities 0 3; deletion 7 2; skip 3 0; localities 3 2; quota 3 2; tls 21 9; refusal 3 7; upgrade 1 0; stuck 1 7; buggify 21 2; unbound 6 6; patch 1 0; stateless 1 11; deny 2 1; strategy 5 4; storage 12 1; upgrade 3 9; buggify 1 6; downgrade 1 5; freeze 5 6; storage 2 3; dns 23 8; taints 7 5; lag 4 6; upgrade 1 4; cpu 15 8; tls 4 1; redundancy 10 9; turn 29 4; stale 27 8; label 21 7; cpu 12 5; locks 0 10; buggify 29 5; upgrade 0 8; dns 12 8", "servers that stood still while files of an upgrade are there speak another protocol, and the recovery waits for them"},
+	{110012, "prefix 1 10; taints 29 9; turn 25 0; buggify 2 2; locks 3 3; cpu 0 7; localities 10 7; density 17 6; buggify 29 7; service 5 1; unbound 5 2; buggify 19 5; die 0 2; cpu 21 8; unbound 26 5; evict 14 1; stuck 27 8; cpu 1 2; cpu 8 3; image 0 0; remove 12 9; density 19 1; service 10 3; knob 13 0; refusal 26 0; downgrade 27 2; turn 9 4; deletion 29 5; events 3 3; label 1 10; storage 5 6; maintenance 13 10; patch 12 9; die 1 5; freeze 4 3; buggify 17 0; cpu 15 2; buggify 21 7; events 8 1; buggify 3 9; density 1 9; patch 5 0; resolvers 0 2; buggify 3 3; unknown 2 2; tls 0 5; logs 23 0; evict 8 0; untaint 17 9; image 28 11", "a group whose pod has another address is removed with what the database knows by the former one"},
+	{98670, "log 1 10; dns 1 4; cpu 3 0; knob 25 3; density 2 11; lostreply 4 11; localities 1 2; log 6 5; service 14 10; redundancy 3 2; knob 14 9; buggify 29 7; density 13 11; cpu 29 11; downgrade 0 1; density 7 5; taints 5 2; unknown 9 8; back 13 3; remove 7 11; buggify 4 10; density 2 11; localities 1 5; upgrade 8 2; image 18 8; cpu 1 8; tls 3 1; label 28 3; cpu 5 4; deletion 17 6; density 3 11; image 10 8; unmoved 13 3; label 6 11; log 12 4; crash 29 3; cpu 1 5; deny 29 2; cpu 21 2; storage 1 3; redundancy 5 0; localities 18 4; maintenance 17 5; unknown 25 10; turn 8 1; label 2 6; deletion 4 1; localities 1 5; lostreply 12 2; die 21 1", "in an upgrade a part of the servers restarts while the database works and others have no files yet"},
+	{110033, "buggify 13 1; density 14 0; cpu 27 1; die 16 0; patch 17 2; doubled 0 0; tls 1 5; cpu 14 5; cpu 24 7; label 1 0; events 7 2; doubled 27 3; buggify 3 7; stale 22 4; tls 25 9; taints 15 0; downgrade 11 5; locks 0 6; density 0 1; knob 0 3; skip 1 0; upgrade 13 1; again 12 8; knob 19 1; buggify 5 3; dns 4 11; unbound 0 0; density 1 8; resolvers 13 8; taints 9 9; knob 21 3; upgrade 4 6; knob 1 0; strategy 21 0; buggify 14 6; image 1 8; stuck 2 9; storage 20 11; localities 0 1; tls 18 9; log 17 0; timeout 29 7; lose 29 0; cpu 1 3; cpu 0 2; downgrade 10 1; density 12 5; downgrade 12 1; prefix 1 4; buggify 13 7", "in an upgrade servers that speak the new version have those restart that have their files, and not the logs"},
+	{98751, "storage 11 0; maintenance 21 3; locks 14 1; stateless 9 7; timeout 23 1; untaint 4 11; unknown 19 10; cpu 3 11; clock 0 0; downgrade 3 0; turn 3 8; service 16 8; turn 0 10; partition 0 1; deletion 4 4; die 11 1; buggify 2 11; redundancy 10 3; density 5 2; unbound 2 0; locks 17 0; log 3 4; strategy 1 1; logs 8 7; buggify 6 0; dns 29 9; crash 5 1; lose 4 11; upgrade 24 2; service 5 6; evict 3 9; buggify 1 9; partition 14 5; deletion 0 0; tls 0 10; buggify 11 3; strategy 29 11; knob 2 7; die 23 2; logs 2 0; failed 29 1; localities 25 4; image 3 3; freeze 0 1; crash 24 3; deletion 24 5; cpu 23 6; maintenance 23 1; lag 0 0; buggify 0 8", "an upgrade needs a lock, which is in the database that waits for the upgrade"},
+	{110103, "density 25 6; lostreply 25 10; localities 23 10; localities 24 1; density 19 1; patch 5 1; localities 26 4; knob 0 3; redundancy 16 11; rival 12 5; buggify 19 1; stateless 1 6; upgrade 2 11; die 3 10; turn 15 10; maintenance 12 2; log 1 9; deletion 0 9; stale 3 3; dns 12 10; density 6 2; die 1 0; lostreply 0 1; buggify 27 6; buggify 0 4; buggify 2 0; strategy 1 11; cpu 11 5; uncordon 0 11; tls 15 0; downgrade 29 2; cpu 0 1; log 21 5; density 4 1; tls 5 6; die 1 0; turn 1 11; patch 29 6; redundancy 2 0; timeout 2 5; cpu 7 2; stateless 1 7; buggify 0 1; partial 0 0; dns 16 4; density 18 4; strategy 5 11; redundancy 0 2; cpu 29 5; dns 9 8", "an upgrade is taken back whose logs the new version has opened"},
+	{110171, "localities 9 7; cpu 0 3; unavailable 3 6; uncordon 28 3; untaint 29 8; knob 14 0; knob 4 2; redundancy 0 3; patch 22 4; buggify 3 11; label 3 3; dns 16 0; untaint 3 10; cpu 5 6; cpu 20 3; downgrade 4 11; buggify 21 10; clock 0 2; turn 15 0; events 29 10; prefix 8 11; buggify 5 9; locks 12 6; buggify 5 8; deletion 10 1; lose 4 1; image 3 3; downgrade 3 2; cpu 0 8; failed 1 9; patch 20 8; turn 0 0; log 6 10; unbound 2 1; cpu 9 11; die 2 8; turn 5 7; knob 1 1; log 3 2; knob 1 0; knob 10 1; knob 9 0; prefix 3 10; upgrade 20 0; storage 0 3; buggify 27 10; buggify 16 1; lostreply 6 1; strategy 3 0; buggify 26 9", "after a restart an excluded server stays the cluster controller until the operator acts again"},
+	{110259, "cordon 13 3; conflict 19 11; cpu 10 11; density 2 2; maintenance 1 7; image 17 2; back 18 0; log 0 9; cpu 5 8; upgrade 0 6; remove 7 11; die 1 1; image 22 1; logs 29 9; buggify 1 8; prefix 8 6; upgrade 9 5; patch 1 3; cpu 3 9; cpu 12 3; density 0 10; crash 1 1; deletion 6 8; log 13 5; cpu 13 9; resolvers 2 11; cpu 5 8; buggify 0 8; crash 0 10; buggify 6 9; downgrade 20 10; dns 1 6; service 12 6; cpu 18 5; cpu 2 3; turn 28 5; deny 0 1; taint 0 2; deletion 20 11; buggify 12 0; unavailable 6 7; remove 20 0; cpu 29 2; dns 28 0; cpu 25 9; deletion 28 7; tls 21 0; localities 22 6; deletion 29 3; downgrade 14 8", "in an upgrade the coordinators and logs without files are left behind by those that have them"},
 }
 
 func TestKnownLives(t *testing.T) {

@@ -97,8 +97,8 @@ func includingAgain(left []string) act {
 }
 
 // proving is the act of finding out which drained groups are safe to delete. The status must show it, and
-// one more exclude, which waits for the data, must say so: one for all that look free, and one for each
-// where that is not enough.
+// one more exclude, which waits for the data, must say so: one for all that look free, and from the next pass on
+// one for each where that is not enough.
 func proving(draining []*v1beta2.ProcessGroupStatus) act {
 	return act{
 		Name: "prove that nothing is left on", Targets: groupIDs(draining),
@@ -128,9 +128,10 @@ func proving(draining []*v1beta2.ProcessGroupStatus) act {
 			if out := p.take(ctx); !out.IsDone() {
 				return out
 			}
-			if result := p.run(ctx, fdb.Exclude(named, false)); result.Outcome != fdb.Ok && len(free) > 1 {
-				free = without(free, fdb.Removable(p.status, free, p.limits, func(names []string) fdb.Result { return p.run(ctx, fdb.Exclude(names, false)) }))
-			} else if result.Outcome != fdb.Ok {
+			if p.memory.proofs.apart {
+				free = p.provenApart(ctx, free)
+			} else if result := p.run(ctx, fdb.Exclude(named, false)); result.Outcome != fdb.Ok {
+				p.memory.proofs.apart = len(free) > 1
 				return outcome.Later(startAgain, reasonOf(result), "exclude %s: %s", some(named), result)
 			}
 			var ids []v1beta2.ProcessGroupID
@@ -151,6 +152,32 @@ func proving(draining []*v1beta2.ProcessGroupStatus) act {
 			return outcome.Fail(p.save(ctx))
 		},
 	}
+}
+
+// proofs remembers how far the groups are that are asked for one by one.
+type proofs struct {
+	apart bool
+	after string // the last one that blocked; "": begin with the first
+}
+
+// provenApart asks for each target after the one that blocked the last time, and ends with the next that blocks: by
+// then the status is so old that nothing may be done by it. It returns those that are free.
+func (p *pass) provenApart(ctx context.Context, targets []string) []string {
+	targets = targets[slices.Index(targets, p.memory.proofs.after)+1:]
+	blocked := false
+	left := fdb.Removable(p.status, targets, p.limits, func(names []string) fdb.Result {
+		if blocked {
+			return fdb.Result{Outcome: fdb.Unknown}
+		}
+		result := p.run(ctx, fdb.Exclude(names, false))
+		blocked = result.Outcome != fdb.Ok
+		return result
+	})
+	p.memory.proofs = proofs{} // after the last one all are asked for at once again
+	if len(left) > 0 {
+		p.memory.proofs = proofs{apart: true, after: left[0]}
+	}
+	return without(targets, left)
 }
 
 // appeared reports whether a pod of a silent group has got an address while exclude was looking for its servers at the

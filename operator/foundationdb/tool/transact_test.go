@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -92,7 +91,7 @@ func TestTransactions(t *testing.T) {
 			var watched sync.WaitGroup
 			if c.ends {
 				watched.Go(func() {
-					eventually(t, "it hangs", func() bool { _, err := os.Stat(after); return err == nil })
+					eventually(t, "it hangs", func() bool { var keys map[string]string; return load(after, &keys) == nil })
 					cancel(errors.New("nobody waits any more"))
 				})
 			}

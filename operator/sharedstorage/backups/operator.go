@@ -5,7 +5,6 @@ import (
 	"context"
 	"embed"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"slices"
 	"strings"
@@ -67,19 +66,7 @@ var files embed.FS
 
 // Flows returns the flow of this package, for objects of its kind.
 func (o *Operator) Flows() ([]workflow.Flow, error) {
-	names, err := fs.Glob(files, "flows/*.yaml")
-	if err != nil {
-		return nil, err
-	}
-	var all []flowfile.File
-	for _, name := range names {
-		data, err := files.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, flowfile.File{Name: name, Data: data})
-	}
-	set, err := flowfile.Parse(all, flowfile.Options{Actions: o.Actions()})
+	set, err := flowfile.LoadFS(files, "flows/*.yaml", flowfile.Options{Actions: o.Actions()})
 	if err != nil {
 		return nil, err
 	}

@@ -72,6 +72,9 @@ func (w *work) call(ctx context.Context, call func(ctx context.Context) error) e
 // writer returns the instance that holds the grant, with its status. Without one, or while it does
 // not write, it returns the reason to wait for.
 func (w *work) writer(ctx context.Context) (name string, st port.Status, wait string, err error) {
+	if w.c.Spec.Hibernated {
+		return "", st, "", sharedstorage.ClusterHibernated.Errorf("cluster %s is hibernated, and no engine is to run", w.c.Ref)
+	}
 	var v port.Volume
 	if err := w.call(ctx, func(ctx context.Context) (err error) {
 		v, err = w.o.options.Ports.Storage.Observe(ctx, w.c.Ref)

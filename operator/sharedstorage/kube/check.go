@@ -68,7 +68,7 @@ func needsOf(want port.Instance, count, size int64) corev1.ResourceList {
 	}
 	put(resource.NewQuantity(1, resource.DecimalSI), corev1.ResourcePods, "count/pods", corev1.ResourcePersistentVolumeClaims, "count/persistentvolumeclaims")
 	put(resource.NewQuantity(size, resource.BinarySI), corev1.ResourceRequestsStorage)
-	asked := resources(want.Class)
+	asked := resources(want)
 	for name, amount := range asked.Requests {
 		put(&amount, name, "requests."+name)
 	}

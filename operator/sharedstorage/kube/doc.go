@@ -14,7 +14,8 @@
 //	Deployment c-manager         the cluster manager, and a ConfigMap of this name with its state
 //	Service c-rw, c-ro           the writer and the readers that clients are sent to
 //	PodDisruptionBudget c
-//	c-instance, c-manager        ServiceAccount, Role and RoleBinding of the two kinds of pods
+//	c-instance                   ServiceAccount, Role and RoleBinding of the pods of instances
+//	c.manager.pawl.dev           the same of the cluster manager
 //
 // The operator watches all of them, and restores them when somebody deletes or changes them
 // (Restore). The cluster object owns all of them except the claims. Only the flow that deletes a

@@ -51,6 +51,9 @@ func (i *Instances) Ensure(ctx context.Context, c port.Ref, want port.Instance) 
 		if err := s.retype(ctx, h, want); err != nil {
 			return port.Instance{}, err
 		}
+		if err := s.resume(ctx, h); err != nil {
+			return port.Instance{}, err
+		}
 		if err := s.run(ctx, c, h); err != nil {
 			return port.Instance{}, err
 		}
@@ -176,7 +179,7 @@ type record struct {
 }
 
 func (s *Placement) recorded(want port.Instance) (record, error) {
-	want.Address, want.State, want.Message, want.Since = "", "", "", time.Time{}
+	want.Address, want.State, want.Message, want.Since, want.Domain = "", "", "", time.Time{}, ""
 	text, err := json.Marshal(want)
 	return record{func(claim *corev1.PersistentVolumeClaim) {
 		label(claim, map[string]string{
@@ -378,7 +381,7 @@ func (s *Placement) Revive(ctx context.Context, c port.Ref, report Restored) err
 
 // podLost reports whether an instance has its claim and lost its pod.
 func (h *instanceObjects) podLost() bool {
-	if h.claim == nil || h.claim.DeletionTimestamp != nil {
+	if h.claim == nil || h.claim.DeletionTimestamp != nil || h.suspended() {
 		return false
 	}
 	return h.pod == nil || h.pod.DeletionTimestamp == nil && (h.pod.Status.Phase == corev1.PodFailed || h.pod.Status.Phase == corev1.PodSucceeded)

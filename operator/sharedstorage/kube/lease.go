@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
-	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/failsafe"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
 
 // Grants is the grant record in a Lease: an annotation has the grant, and the Lease itself the
@@ -39,7 +39,7 @@ type Grants struct {
 	toldFrom time.Time
 }
 
-var _ postgres.Granter = &Grants{}
+var _ lease.Granter = &Grants{}
 
 // granted is the value of the annotation.
 type granted struct {
@@ -53,15 +53,15 @@ type granted struct {
 // maxTries is the number of attempts of a write that conflicts with others.
 const maxTries = 8
 
-// Read implements postgres.Grants. It returns GRANT_LOST if there is no record, which is not the
+// Read implements lease.Grants. It returns GRANT_LOST if there is no record, which is not the
 // same as a grant to nobody.
-func (g *Grants) Read(ctx context.Context) (postgres.Grant, error) {
+func (g *Grants) Read(ctx context.Context) (lease.Grant, error) {
 	record, err := g.load(ctx)
 	if err == nil && record == nil {
 		err = g.lost()
 	}
 	if err != nil {
-		return postgres.Grant{}, err
+		return lease.Grant{}, err
 	}
 	return g.grant(record)
 }
@@ -70,27 +70,27 @@ func (g *Grants) lost() error {
 	return port.GrantLost.Errorf("the record of the grant, Lease %s/%s, is not there", g.Cluster.Namespace, grantName(g.Cluster))
 }
 
-// Renew implements postgres.Grants.
-func (g *Grants) Renew(ctx context.Context, r postgres.Renewal) (postgres.Grant, error) {
-	return g.change(ctx, func(old postgres.Grant) (postgres.Grant, error) {
+// Renew implements lease.Grants.
+func (g *Grants) Renew(ctx context.Context, r lease.Renewal) (lease.Grant, error) {
+	return g.change(ctx, func(old lease.Grant) (lease.Grant, error) {
 		return old.Renewed(r, time.Now())
 	})
 }
 
-// Grant implements postgres.Granter.
+// Grant implements lease.Granter.
 func (g *Grants) Grant(ctx context.Context, writer string, epoch int64) error {
-	_, err := g.change(ctx, func(old postgres.Grant) (postgres.Grant, error) { return old.Granted(writer, epoch) })
+	_, err := g.change(ctx, func(old lease.Grant) (lease.Grant, error) { return old.Granted(writer, epoch) })
 	return err
 }
 
-func (g *Grants) change(ctx context.Context, do func(postgres.Grant) (postgres.Grant, error)) (postgres.Grant, error) {
+func (g *Grants) change(ctx context.Context, do func(lease.Grant) (lease.Grant, error)) (lease.Grant, error) {
 	for try := 1; ; try++ {
 		record, err := g.load(ctx)
 		if err != nil {
-			return postgres.Grant{}, err
+			return lease.Grant{}, err
 		}
 		if record == nil {
-			return postgres.Grant{}, g.lost()
+			return lease.Grant{}, g.lost()
 		}
 		old, err := g.grant(record)
 		if err != nil {
@@ -127,14 +127,14 @@ func (g *Grants) load(ctx context.Context) (*coordinationv1.Lease, error) {
 	return record, err
 }
 
-func (g *Grants) grant(record *coordinationv1.Lease) (postgres.Grant, error) {
+func (g *Grants) grant(record *coordinationv1.Lease) (lease.Grant, error) {
 	var at granted
 	if text := record.Annotations[grantAnnotation]; text != "" {
 		if err := json.Unmarshal([]byte(text), &at); err != nil {
-			return postgres.Grant{}, port.StorageFailed.Errorf("the annotation %s of Lease %s: %w", grantAnnotation, record.Name, err)
+			return lease.Grant{}, port.StorageFailed.Errorf("the annotation %s of Lease %s: %w", grantAnnotation, record.Name, err)
 		}
 	}
-	grant := postgres.Grant{Writer: at.Writer, Epoch: at.Epoch}
+	grant := lease.Grant{Writer: at.Writer, Epoch: at.Epoch}
 	spec := record.Spec
 	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.LeaseDurationSeconds == nil {
 		return grant, nil
@@ -150,12 +150,12 @@ func (g *Grants) grant(record *coordinationv1.Lease) (postgres.Grant, error) {
 		g.last, g.from = stamp, time.Now()
 		g.settle()
 	}
-	grant.Lease = postgres.Lease{Holder: *spec.HolderIdentity, Epoch: at.Leased, Until: g.from.Add(time.Duration(*spec.LeaseDurationSeconds) * time.Second), Failsafe: at.Failsafe}
+	grant.Lease = lease.Lease{Holder: *spec.HolderIdentity, Epoch: at.Leased, Until: g.from.Add(time.Duration(*spec.LeaseDurationSeconds) * time.Second), Failsafe: at.Failsafe}
 	return grant, nil
 }
 
 // write writes a grant into its record.
-func write(record *coordinationv1.Lease, grant postgres.Grant, renewed bool) error {
+func write(record *coordinationv1.Lease, grant lease.Grant, renewed bool) error {
 	text, err := json.Marshal(granted{grant.Writer, grant.Epoch, grant.Lease.Epoch, grant.Lease.Failsafe})
 	if err != nil {
 		return err

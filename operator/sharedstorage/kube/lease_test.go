@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
-	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
 
 var blue = port.Ref{Namespace: "default", Name: "blue", UID: "1"}
@@ -49,30 +49,30 @@ func TestGrantInALease(t *testing.T) {
 			}
 		}
 		must(operator.Grant(ctx, "a", 1))
-		_, err := old.Renew(ctx, postgres.Renewal{Writer: "a", Epoch: 1, TTL: 10 * time.Second})
+		_, err := old.Renew(ctx, lease.Renewal{Writer: "a", Epoch: 1, TTL: 10 * time.Second})
 		must(err)
 		refused(operator.Grant(ctx, "b", 1))
 		must(operator.Grant(ctx, "b", 2))
-		_, err = old.Renew(ctx, postgres.Renewal{Writer: "a", Epoch: 1, TTL: 10 * time.Second})
+		_, err = old.Renew(ctx, lease.Renewal{Writer: "a", Epoch: 1, TTL: 10 * time.Second})
 		refused(err)
-		_, err = next.Renew(ctx, postgres.Renewal{Writer: "b", Epoch: 2, TTL: 10 * time.Second})
+		_, err = next.Renew(ctx, lease.Renewal{Writer: "b", Epoch: 2, TTL: 10 * time.Second})
 		refused(err) // b counts a's lease from now
 		time.Sleep(9 * time.Second)
-		_, err = next.Renew(ctx, postgres.Renewal{Writer: "b", Epoch: 2, TTL: 10 * time.Second})
+		_, err = next.Renew(ctx, lease.Renewal{Writer: "b", Epoch: 2, TTL: 10 * time.Second})
 		refused(err)
 		time.Sleep(2 * time.Second)
-		_, err = next.Renew(ctx, postgres.Renewal{Writer: "b", Epoch: 2, TTL: 10 * time.Second})
+		_, err = next.Renew(ctx, lease.Renewal{Writer: "b", Epoch: 2, TTL: 10 * time.Second})
 		must(err)
-		_, err = old.Renew(ctx, postgres.Renewal{Writer: "a", Epoch: 1, TTL: 0}) // a cannot release b's lease
+		_, err = old.Renew(ctx, lease.Renewal{Writer: "a", Epoch: 1, TTL: 0}) // a cannot release b's lease
 		must(err)
 		g, err := operator.Read(ctx)
 		must(err)
 		if g.Writer != "b" || g.Epoch != 2 || g.Lease.Holder != "b" || g.Lease.Epoch != 2 {
 			t.Errorf("the record is %+v", g)
 		}
-		_, err = next.Renew(ctx, postgres.Renewal{Writer: "b", Epoch: 2, TTL: 0})
+		_, err = next.Renew(ctx, lease.Renewal{Writer: "b", Epoch: 2, TTL: 0})
 		must(err)
-		if g, err = operator.Read(ctx); err != nil || g.Lease != (postgres.Lease{}) {
+		if g, err = operator.Read(ctx); err != nil || g.Lease != (lease.Lease{}) {
 			t.Errorf("after it was given back: %+v, %v", g, err)
 		}
 	})

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"path"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,14 +13,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
 )
 
 const (
-	managerUser     = 65532 // nonroot of distroless images
-	awayAnnotation  = "pawl.dev/away-from"
-	managerVersion  = "pawl.dev/version"
+	managerUser    = 65532 // nonroot of distroless images
+	awayAnnotation = "pawl.dev/away-from"
+	managerVersion = "pawl.dev/version"
+
+	templateAnnotation = "pawl.dev/template"
+
 	watchContainer  = "cluster-manager"
 	hostnameLabel   = "kubernetes.io/hostname"
 	managerReplicas = 1
@@ -74,16 +80,16 @@ func (m *Managers) away(ctx context.Context, c port.Ref, wanted string) (string,
 func (m *Managers) deployment(c port.Ref, want port.ManagerSpec, away string) (*appsv1.Deployment, error) {
 	config, err := json.Marshal(postgres.WatchConfig{
 		Cluster: c.Cluster(), Listen: "$(POD_IP):" + itoa(managerPort), Node: "$(NODE)", Version: want.Version,
-		TokenFile: path.Join(secretPath, tokenKey), Every: postgres.Duration(m.placement.o.Every), Misses: max(1, int(m.placement.o.FailoverAfter/m.placement.o.Every)),
+		TokenFile: path.Join(secretPath, tokenKey), Every: host.Duration(m.placement.o.Every), Misses: max(1, int(m.placement.o.FailoverAfter/m.placement.o.Every)),
 	})
 	if err != nil {
 		return nil, err
 	}
 	d := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{}, ObjectMeta: meta(c, managerName(c), managerComponent)}
-	d.Annotations = map[string]string{awayAnnotation: away, managerVersion: want.Version}
+	d.Annotations = map[string]string{awayAnnotation: away, managerVersion: want.Version, templateAnnotation: want.Template}
 	labels := map[string]string{ClusterLabel: c.Name, ComponentLabel: managerComponent}
-	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: d.Labels}, Spec: corev1.PodSpec{
-		ServiceAccountName: managerName(c), EnableServiceLinks: ptr(false), SecurityContext: podSecurity(managerUser), TerminationGracePeriodSeconds: ptr(int64(5)),
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(d.Labels)}, Spec: corev1.PodSpec{
+		ServiceAccountName: managerAccount(c), EnableServiceLinks: ptr(false), SecurityContext: podSecurity(managerUser), TerminationGracePeriodSeconds: ptr(int64(5)),
 		Containers: []corev1.Container{{
 			Name: watchContainer, Image: m.placement.o.Image, Args: []string{"cluster-manager", "--kubernetes"},
 			Env:             []corev1.EnvVar{address(), nodeName(), {Name: ManagerVariable, Value: string(config)}},
@@ -111,6 +117,7 @@ func (m *Managers) deployment(c port.Ref, want port.ManagerSpec, away string) (*
 			Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: hostnameLabel, Operator: corev1.NodeSelectorOpNotIn, Values: []string{away}}}},
 		}}}}
 	}
+	applyToManager(&template, sharedstorage.PodSettingsOf(want.Pod))
 	d.Spec = appsv1.DeploymentSpec{
 		Replicas: ptr(int32(managerReplicas)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template, RevisionHistoryLimit: ptr(int32(1)),
 		Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}, // never two
@@ -156,7 +163,7 @@ func (m *Managers) endpoint(ctx context.Context, c port.Ref, d *appsv1.Deploymen
 	if err != nil {
 		return postgres.ManagerEndpoint{}, err
 	}
-	place := postgres.ManagerEndpoint{URL: "http://" + managerName(c) + ".invalid", Token: known.token, Former: known.former, Version: d.Annotations[managerVersion]}
+	place := postgres.ManagerEndpoint{URL: "http://" + managerName(c) + ".invalid", Token: known.token, Former: known.former, Version: d.Annotations[managerVersion], Template: d.Annotations[templateAnnotation]}
 	pod, err := m.pod(ctx, c)
 	if err != nil || pod == nil {
 		return place, err

@@ -26,6 +26,8 @@ const (
 	secretAnnotation = "pawl.dev/secret"      // on a pod: the version of the Secret that it should use
 	usedAnnotation   = "pawl.dev/used-by"     // on a claim without an instance: who had it
 	ownerAnnotation  = "pawl.dev/cluster-uid" // on a claim: uid of the cluster whose data it has
+
+	suspendedAnnotation = "pawl.dev/suspended" // on a claim: since when its instance has no pod on purpose
 )
 
 const (
@@ -48,9 +50,14 @@ const (
 	tokenKey, passwordKey = "token", "password"
 )
 
-func grantName(c port.Ref) string       { return c.Name + "-grant" }
-func secretName(c port.Ref) string      { return c.Name + "-auth" }
-func managerName(c port.Ref) string     { return c.Name + "-manager" }
+func grantName(c port.Ref) string   { return c.Name + "-grant" }
+func secretName(c port.Ref) string  { return c.Name + "-auth" }
+func managerName(c port.Ref) string { return c.Name + "-manager" }
+
+// managerAccount is named so that an admission rule (deploy/chart/templates/managers.yaml) knows the
+// accounts of cluster managers, and their cluster, by their names.
+func managerAccount(c port.Ref) string { return c.Name + ".manager.pawl.dev" }
+
 func instanceAccount(c port.Ref) string { return c.Name + "-instance" }
 
 // PodName returns the name of the pod of an instance: the names of its cluster and of the

@@ -41,6 +41,9 @@ type Options struct {
 	Tool string
 	// Images by version of the engine, for clusters that name no image. Default: postgres:15.
 	Images map[string]string
+	// PoolerImage has pgbouncer in its PATH, for clusters that name no image of their poolers. Default:
+	// DefaultPoolerImage.
+	PoolerImage string
 	// ForeignImages says that another operator with other Images creates the instances, so Check
 	// does not check versions.
 	ForeignImages bool
@@ -104,6 +107,7 @@ func NewPlacement(o Options) (*Placement, error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
+	o.PoolerImage = cmp.Or(o.PoolerImage, DefaultPoolerImage)
 	o.Tool, o.User = cmp.Or(o.Tool, "/usr/local/bin/pawl"), cmp.Or(o.User, 999)
 	o.Lease, o.Every, o.FailoverAfter = cmp.Or(o.Lease, 7*time.Second), cmp.Or(o.Every, time.Second), cmp.Or(o.FailoverAfter, 5*time.Second)
 	o.Failsafe = max(0, cmp.Or(o.Failsafe, defaultFailsafe))
@@ -126,9 +130,9 @@ func (s *Placement) Manager() postgres.Manager {
 	return postgres.Manager{Hosts: &Managers{s}, Locator: s.Instances(), HTTP: s.http}
 }
 
-// Ports returns the four ports.
+// Ports returns the ports.
 func (s *Placement) Ports() port.Ports {
-	return port.Ports{Storage: s.Storage(), Instances: s.Instances(), Engine: s.Engine(), Manager: s.Manager()}
+	return port.Ports{Storage: s.Storage(), Instances: s.Instances(), Engine: s.Engine(), Manager: s.Manager(), Pooler: s.Pooler()}
 }
 
 // image returns the image of a version: this version, or the newest that begins with it; empty:

@@ -8,8 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
 )
 
 const (
@@ -81,9 +83,10 @@ func queriesVolume(c port.Ref) corev1.Volume {
 func (s *Placement) pod(c port.Ref, want port.Instance, claim string) (*corev1.Pod, error) {
 	config, err := json.Marshal(postgres.Config{
 		Cluster: c.Of(want.Name), Listen: "$(POD_IP):" + itoa(agentPort), Host: "$(POD_IP)", Port: want.Port, Version: want.Version,
-		TokenFile: path.Join(secretPath, tokenKey), PasswordFile: path.Join(secretPath, passwordKey),
-		Lease: postgres.Duration(s.o.Lease), Grace: postgres.Duration(grace * second), Parameters: want.Class.Parameters,
-		Node: "$(NODE)", Failsafe: postgres.Duration(s.o.Failsafe), QueriesFile: path.Join(metricsPath, queriesKey),
+		TLSDir: tlsPath, TokenFile: path.Join(secretPath, tokenKey), PasswordFile: path.Join(secretPath, passwordKey),
+		Lease: host.Duration(s.o.Lease), Grace: host.Duration(grace * second), Parameters: want.Class.Parameters,
+		Node: "$(NODE)", Failsafe: host.Duration(s.o.Failsafe), QueriesFile: path.Join(metricsPath, queriesKey),
+		HugePages: sharedstorage.PodSettingsOf(want.Pod).HugePages > 0,
 	})
 	if err != nil {
 		return nil, err
@@ -114,9 +117,9 @@ func (s *Placement) pod(c port.Ref, want port.Instance, claim string) (*corev1.P
 			VolumeMounts: []corev1.VolumeMount{
 				{Name: "data", MountPath: dataPath}, {Name: "secret", MountPath: secretPath, ReadOnly: true}, tools,
 				{Name: "scratch", MountPath: scratchPath}, {Name: "shared-memory", MountPath: "/dev/shm"},
-				{Name: "metrics", MountPath: metricsPath, ReadOnly: true},
+				{Name: "metrics", MountPath: metricsPath, ReadOnly: true}, {Name: "tls", MountPath: tlsPath, ReadOnly: true},
 			},
-			Resources: resources(want.Class), SecurityContext: containerSecurity(),
+			Resources: resources(want), SecurityContext: containerSecurity(),
 			StartupProbe:             &corev1.Probe{ProbeHandler: get("/healthz", agentPort), PeriodSeconds: 1, FailureThreshold: 120, TimeoutSeconds: 5},
 			ReadinessProbe:           &corev1.Probe{ProbeHandler: get("/readyz", agentPort), PeriodSeconds: 2, FailureThreshold: 2, TimeoutSeconds: 5},
 			LivenessProbe:            &corev1.Probe{ProbeHandler: get("/healthz", agentPort), PeriodSeconds: 10, FailureThreshold: 6, TimeoutSeconds: 10},
@@ -124,14 +127,13 @@ func (s *Placement) pod(c port.Ref, want port.Instance, claim string) (*corev1.P
 		}},
 		Volumes: []corev1.Volume{
 			{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}},
-			secretVolume(c), emptyDir("tools"), emptyDir("scratch"), queriesVolume(c),
+			secretVolume(c), emptyDir("tools"), emptyDir("scratch"), queriesVolume(c), tlsVolume(c),
 			{Name: "shared-memory", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},
 		},
 	}
+	applySettings(pod, sharedstorage.PodSettingsOf(want.Pod))
 	if want.Node != "" {
-		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{want.Node}}}}},
-		}}}
+		bindTo(pod, want.Node)
 	}
 	return pod, nil
 }
@@ -145,9 +147,10 @@ func helperResources() corev1.ResourceRequirements {
 	}
 }
 
-// resources returns the resources of a class. Memory is also a limit, because the engine is
+// resources returns the resources of an engine. Memory is also a limit, because the engine is
 // configured for it; CPU is not, so that the engine may use free cores.
-func resources(class port.Class) corev1.ResourceRequirements {
+func resources(want port.Instance) corev1.ResourceRequirements {
+	class := want.Class
 	r := corev1.ResourceRequirements{Requests: corev1.ResourceList{}, Limits: corev1.ResourceList{}}
 	if class.CPU > 0 {
 		r.Requests[corev1.ResourceCPU] = *resource.NewMilliQuantity(class.CPU, resource.DecimalSI)
@@ -155,6 +158,10 @@ func resources(class port.Class) corev1.ResourceRequirements {
 	if class.Memory > 0 {
 		q := *resource.NewQuantity(class.Memory, resource.BinarySI)
 		r.Requests[corev1.ResourceMemory], r.Limits[corev1.ResourceMemory] = q, q
+	}
+	if huge := sharedstorage.PodSettingsOf(want.Pod).HugePages; huge > 0 {
+		q := *resource.NewQuantity(huge, resource.BinarySI)
+		r.Requests[hugePages], r.Limits[hugePages] = q, q
 	}
 	return r
 }

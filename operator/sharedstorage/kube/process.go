@@ -24,6 +24,7 @@ import (
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
 )
 
 // Process runs in a pod of a cluster, as Instance or Manager.
@@ -66,7 +67,7 @@ func (p Process) Instance(ctx context.Context) error {
 		return port.StorageFailed.Errorf("the volume: %w", err)
 	}
 	folder := filepath.Join(dir, config.Cluster.Instance)
-	if err := postgres.WriteJSON(filepath.Join(folder, "config.json"), config); err != nil {
+	if err := host.WriteJSON(filepath.Join(folder, "config.json"), config); err != nil {
 		return port.StorageFailed.Errorf("the volume: %w", err)
 	}
 	c, err := p.client()

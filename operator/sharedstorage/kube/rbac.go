@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
@@ -19,7 +20,7 @@ func agentRules(c port.Ref) []rbacv1.PolicyRule {
 func managerRules(c port.Ref) []rbacv1.PolicyRule {
 	return append(agentRules(c),
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{managerName(c)}, Verbs: []string{"get", "update"}},
-		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "patch"}}, // for the role label; older images use get
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list", "patch"}}, // for the role label: an admission rule allows no more (deploy/chart/templates/managers.yaml)
 	)
 }
 
@@ -39,7 +40,8 @@ func (s *Placement) rbacRules(ctx context.Context, c port.Ref) error {
 
 // removeClusterObjects deletes them.
 func (s *Placement) removeClusterObjects(ctx context.Context, c port.Ref) error {
-	for _, obj := range append(s.clusterObjects(c), budget(c, 0), &corev1.Secret{ObjectMeta: meta(c, secretName(c), "")}) {
+	for _, obj := range append(s.clusterObjects(c), budget(c, 0), &corev1.Secret{ObjectMeta: meta(c, secretName(c), "")},
+		&corev1.Secret{ObjectMeta: meta(c, certificateName(c, sharedstorage.ServerCertificate), "")}, &corev1.Secret{ObjectMeta: meta(c, certificateName(c, sharedstorage.Authority), "")}) {
 		if err := s.remove(ctx, obj); err != nil {
 			return err
 		}
@@ -52,7 +54,7 @@ func (s *Placement) removeClusterObjects(ctx context.Context, c port.Ref) error 
 
 func (s *Placement) clusterObjects(c port.Ref) []client.Object {
 	var all []client.Object
-	for name, rules := range map[string][]rbacv1.PolicyRule{instanceAccount(c): agentRules(c), managerName(c): managerRules(c)} {
+	for name, rules := range map[string][]rbacv1.PolicyRule{instanceAccount(c): agentRules(c), managerAccount(c): managerRules(c)} {
 		all = append(all,
 			&corev1.ServiceAccount{ObjectMeta: meta(c, name, "")},
 			&rbacv1.Role{ObjectMeta: meta(c, name, ""), Rules: rules},

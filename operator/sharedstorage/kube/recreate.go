@@ -39,6 +39,9 @@ func (i *Instances) Recreate(ctx context.Context, c port.Ref, want port.Instance
 			return port.Instance{}, err
 		}
 	}
+	if err := s.resume(ctx, h); err != nil {
+		return port.Instance{}, err
+	}
 	running, err := h.running()
 	if err != nil {
 		return port.Instance{}, err
@@ -138,7 +141,7 @@ func (s *Placement) checkRoom(ctx context.Context, c port.Ref, is, want port.Ins
 	if err := s.o.Client.List(ctx, &nodes); err != nil {
 		return err
 	}
-	needs := resources(want.Class).Requests
+	needs := resources(want).Requests
 	for n := range nodes.Items {
 		ready, _ := nodeReady(&nodes.Items[n])
 		fits := ready

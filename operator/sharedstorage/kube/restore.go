@@ -295,7 +295,7 @@ func (s *Placement) renewAccounts(ctx context.Context, c port.Ref, instances []*
 			}
 		}
 	}
-	if made, err = born(managerName(c)); err != nil {
+	if made, err = born(managerAccount(c)); err != nil {
 		return err
 	}
 	pod, err := (&Managers{s}).pod(ctx, c)

@@ -23,6 +23,7 @@ import (
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
 
 // restoreFixture is a cluster with a writer, a reader and a manager, and records the reports.
@@ -228,7 +229,7 @@ func TestFinding28GrantIsMadeAnew(t *testing.T) {
 		agent := &Grants{Client: g.o.Client, Cluster: blue}
 		_, err := agent.Read(t.Context())
 		refused(t, "to read it", err, port.GrantLost)
-		_, err = agent.Renew(t.Context(), postgres.Renewal{Writer: "blue-1-a", Epoch: 3, TTL: 10 * time.Second})
+		_, err = agent.Renew(t.Context(), lease.Renewal{Writer: "blue-1-a", Epoch: 3, TTL: 10 * time.Second})
 		refused(t, "to renew it", err, port.GrantLost)
 		refused(t, "to give it", g.Storage().Grant(t.Context(), blue, "blue-2-b", 4), port.GrantLost)
 		v, err := g.Storage().Restore(t.Context(), blue, port.Volume{Size: gi, Writer: "blue-1-a", Epoch: 3}, wrote)
@@ -236,13 +237,13 @@ func TestFinding28GrantIsMadeAnew(t *testing.T) {
 		if v.Writer != "blue-1-a" || v.Epoch != 3 || v.Size != gi || v.State != port.VolumeReady {
 			t.Errorf("it is %+v", v)
 		}
-		_, err = agent.Renew(t.Context(), postgres.Renewal{Writer: "blue-1-a", Identity: "blue-1-a@node-1", Epoch: 3, TTL: 10 * time.Second})
+		_, err = agent.Renew(t.Context(), lease.Renewal{Writer: "blue-1-a", Identity: "blue-1-a@node-1", Epoch: 3, TTL: 10 * time.Second})
 		refused(t, "one of its name that may have been moved", err, port.SwitchRefused)
-		_, err = agent.Renew(t.Context(), postgres.Renewal{Writer: "blue-1-a", Epoch: 3, TTL: 10 * time.Second, Holds: true})
+		_, err = agent.Renew(t.Context(), lease.Renewal{Writer: "blue-1-a", Epoch: 3, TTL: 10 * time.Second, Holds: true})
 		if wrote != (err == nil) {
 			t.Errorf("wrote %t: its writer is told %v", wrote, err)
 		}
-		_, err = agent.Renew(t.Context(), postgres.Renewal{Writer: "blue-2-b", Epoch: 3, TTL: 10 * time.Second})
+		_, err = agent.Renew(t.Context(), lease.Renewal{Writer: "blue-2-b", Epoch: 3, TTL: 10 * time.Second})
 		refused(t, "another one", err, port.SwitchRefused)
 		// A repeated restore with an older epoch changes nothing.
 		v, err = g.Storage().Restore(t.Context(), blue, port.Volume{Size: 2 * gi, Writer: "blue-2-b", Epoch: 2}, true)

@@ -3,20 +3,21 @@ package kube
 import (
 	"time"
 
-	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
 
-var _ postgres.LeaseWitness = &Grants{}
+var _ lease.Witness = &Grants{}
 
-// Sighting implements postgres.LeaseWitness.
-func (g *Grants) Sighting(now time.Time) (postgres.Sighting, bool) {
+// Sighting implements lease.Witness.
+func (g *Grants) Sighting(now time.Time) (lease.Sighting, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return postgres.Sighting{Lease: g.last, Age: postgres.Duration(now.Sub(g.from))}, g.last != ""
+	return lease.Sighting{Lease: g.last, Age: host.Duration(now.Sub(g.from))}, g.last != ""
 }
 
-// Believe implements postgres.LeaseWitness.
-func (g *Grants) Believe(s postgres.Sighting, now time.Time) {
+// Believe implements lease.Witness.
+func (g *Grants) Believe(s lease.Sighting, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.used()

@@ -5,7 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
 
 // A candidate that looks at a lease for the first time waits for the whole of it, unless the manager
@@ -36,7 +37,7 @@ func TestALeaseCountsFromTheLastRenewalSeen(t *testing.T) {
 				}
 				renew := func() {
 					t.Helper()
-					_, err := writer.Renew(t.Context(), postgres.Renewal{Writer: "a", Epoch: 1, TTL: 10 * time.Second})
+					_, err := writer.Renew(t.Context(), lease.Renewal{Writer: "a", Epoch: 1, TTL: 10 * time.Second})
 					must(err)
 				}
 				must(manager.Grant(t.Context(), "a", 1))
@@ -53,7 +54,7 @@ func TestALeaseCountsFromTheLastRenewalSeen(t *testing.T) {
 				}
 				time.Sleep(5*time.Second - c.renewed) // the manager counts its misses
 				s, ok := manager.Sighting(time.Now())
-				if !ok || s.Age != postgres.Duration(5*time.Second) {
+				if !ok || s.Age != host.Duration(5*time.Second) {
 					t.Fatalf("the manager saw %+v, %t", s, ok)
 				}
 				must(manager.Grant(t.Context(), "b", 2))
@@ -61,7 +62,7 @@ func TestALeaseCountsFromTheLastRenewalSeen(t *testing.T) {
 					candidate.Believe(s, time.Now())
 				}
 				for {
-					if _, err := candidate.Renew(t.Context(), postgres.Renewal{Writer: "b", Epoch: 2, TTL: 10 * time.Second}); err == nil {
+					if _, err := candidate.Renew(t.Context(), lease.Renewal{Writer: "b", Epoch: 2, TTL: 10 * time.Second}); err == nil {
 						break
 					}
 					time.Sleep(100 * time.Millisecond)

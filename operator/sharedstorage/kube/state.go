@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
@@ -21,7 +22,7 @@ func (s *Placement) observe(ctx context.Context, h *instanceObjects) (port.Insta
 	if err != nil {
 		return found, err
 	}
-	if found.Node = ""; h.pod != nil {
+	if found.Node, found.Domain = "", ""; h.pod != nil {
 		found.Node, found.Address, found.Port = h.pod.Spec.NodeName, h.pod.Status.PodIP, portOf(h.pod)
 	}
 	node, ready := "", true
@@ -36,6 +37,7 @@ func (s *Placement) observe(ctx context.Context, h *instanceObjects) (port.Insta
 			return found, err
 		default:
 			ready, since = nodeReady(&n)
+			found.Domain = port.NewDomain(domainKeys(found), n.Labels)
 		}
 	}
 	found.State, found.Since, found.Message = decideState(h, node, ready, since)
@@ -53,6 +55,8 @@ func decideState(h *instanceObjects, node string, nodeReady bool, nodeSince time
 		return port.Leaving, pod.DeletionTimestamp.Time, ""
 	case h.leaving():
 		return port.Leaving, time.Time{}, ""
+	case h.suspended() && pod == nil:
+		return port.Suspended, time.Time{}, ""
 	case pod == nil:
 		return port.Down, time.Time{}, "it has no pod"
 	case !nodeReady:
@@ -117,7 +121,9 @@ func (i *Instances) Nodes(ctx context.Context, _ port.Ref) ([]port.Node, error) 
 	return i.placement.nodes(ctx)
 }
 
-func (s *Placement) nodes(ctx context.Context) ([]port.Node, error) {
+// nodes returns all nodes. A node with a taint that none of the tolerations tolerates is not
+// schedulable.
+func (s *Placement) nodes(ctx context.Context, tolerations ...corev1.Toleration) ([]port.Node, error) {
 	var list corev1.NodeList
 	if err := s.o.Client.List(ctx, &list); err != nil {
 		return nil, err
@@ -126,15 +132,18 @@ func (s *Placement) nodes(ctx context.Context) ([]port.Node, error) {
 	for n := range list.Items {
 		node := &list.Items[n]
 		ready, _ := nodeReady(node)
-		nodes = append(nodes, port.Node{Name: node.Name, Ready: ready, Labels: node.Labels, Schedulable: !node.Spec.Unschedulable && !slices.ContainsFunc(node.Spec.Taints, untolerated)})
+		nodes = append(nodes, port.Node{Name: node.Name, Ready: ready, Labels: node.Labels, Schedulable: !node.Spec.Unschedulable && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return untolerated(t, tolerations) })})
 	}
 	slices.SortFunc(nodes, func(a, b port.Node) int { return strings.Compare(a.Name, b.Name) })
 	return nodes, nil
 }
 
-// untolerated reports whether our pods do not tolerate a taint.
-func untolerated(t corev1.Taint) bool {
-	return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
+// untolerated reports whether pods with these tolerations do not run on a node with a taint.
+func untolerated(t corev1.Taint, tolerations []corev1.Toleration) bool {
+	if t.Effect != corev1.TaintEffectNoSchedule && t.Effect != corev1.TaintEffectNoExecute {
+		return false
+	}
+	return !slices.ContainsFunc(tolerations, func(by corev1.Toleration) bool { return tolerates(by, t) })
 }
 
 func nodeReady(n *corev1.Node) (ready bool, since time.Time) {
@@ -162,7 +171,7 @@ func (s *Placement) nodeOf(ctx context.Context, pod *corev1.Pod) (name string, r
 
 // checkNode rejects an instance if no node can take it.
 func (s *Placement) checkNode(ctx context.Context, want port.Instance) error {
-	nodes, err := s.nodes(ctx)
+	nodes, err := s.nodes(ctx, sharedstorage.PodSettingsOf(want.Pod).Tolerations...)
 	if err != nil {
 		return err
 	}
@@ -182,5 +191,5 @@ func (s *Placement) checkNode(ctx context.Context, want port.Instance) error {
 			return nil
 		}
 	}
-	return port.NoAvailableNode.Errorf("none of %d nodes is ready, schedulable and has the labels that are asked for", len(nodes))
+	return port.NoAvailableNode.Errorf("none of %d nodes is ready, schedulable, without a taint that scheduling.tolerations does not name, and has the labels that are asked for", len(nodes))
 }

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
-	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/failsafe"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
 
 // Storage implements port.Storage with a Lease and claims, in mode port.Copies: each instance has a
@@ -345,10 +345,10 @@ func (t *Storage) Restore(ctx context.Context, c port.Ref, was port.Volume, wrot
 func (t *Storage) restored(record *coordinationv1.Lease, was port.Volume, wrote bool) error {
 	holder := was.Writer
 	if !wrote || holder == "" {
-		holder = postgres.Unknown
+		holder = lease.Unknown
 	}
-	lease := postgres.Lease{Holder: holder, Epoch: was.Epoch, Until: time.Now().Add(t.placement.o.Lease), Failsafe: failsafe.Restored(max(t.placement.o.Failsafe, defaultFailsafe))}
-	return write(record, postgres.Grant{Writer: was.Writer, Epoch: was.Epoch, Lease: lease}, true)
+	blocked := lease.Lease{Holder: holder, Epoch: was.Epoch, Until: time.Now().Add(t.placement.o.Lease), Failsafe: failsafe.Restored(max(t.placement.o.Failsafe, defaultFailsafe))}
+	return write(record, lease.Grant{Writer: was.Writer, Epoch: was.Epoch, Lease: blocked}, true)
 }
 
 // Release implements port.Storage.
@@ -383,6 +383,6 @@ func (t *Storage) Release(ctx context.Context, c port.Ref, keep bool) error {
 }
 
 // AgentGrants returns the grant record of a cluster for an agent or a manager in a pod, which begins now.
-func AgentGrants(c client.Client, cluster port.Ref) postgres.Granter {
+func AgentGrants(c client.Client, cluster port.Ref) lease.Granter {
 	return &Grants{Client: c, Cluster: cluster, born: time.Now()}
 }

@@ -67,6 +67,9 @@ func (s *Placement) watches(m *controller.Manager, kind string) ([]controller.Wa
 		}
 		all = append(all, controller.Watch{Object: obj, Cache: s.cache, When: when, Keys: func(_ context.Context, obj client.Object) []types.NamespacedName {
 			owner := metav1.GetControllerOf(obj)
+			if cluster := obj.GetLabels()[ClusterLabel]; owner == nil && cluster != "" && kind == sharedstorage.Kind { // a Secret with the password of a user
+				return []types.NamespacedName{{Namespace: obj.GetNamespace(), Name: cluster}}
+			}
 			if owner == nil || owner.Kind != kind {
 				return nil
 			}

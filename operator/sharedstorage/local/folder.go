@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
 )
 
 // StatusFolder is the field of a standalone cluster's status with the folder of its processes and files.
@@ -31,11 +32,20 @@ func (f Folder) Readable() error {
 // Password returns the password of the superuser postgres.
 func (f Folder) Password() (string, error) { return f.secret("password") }
 
-// Secrets returns the secrets of the cluster: password and token.
+// Secrets returns the secrets of the cluster: password, token, and the passwords of users.
 func (f Folder) Secrets() ([]string, error) {
 	password, err := f.secret("password")
 	token, tokenErr := f.secret("token")
-	return []string{password, token}, errors.Join(err, tokenErr)
+	all := []string{password, token}
+	users, usersErr := os.ReadDir(f.UserPassword(""))
+	if errors.Is(usersErr, fs.ErrNotExist) {
+		usersErr = nil
+	}
+	for _, user := range users {
+		text, err := f.secret(filepath.Join(usersName, user.Name()))
+		all, usersErr = append(all, text), errors.Join(usersErr, err)
+	}
+	return all, errors.Join(err, tokenErr, usersErr)
 }
 
 func (f Folder) secret(name string) (string, error) {
@@ -54,6 +64,6 @@ func (f Folder) Config(instance string) (c postgres.Config, err error) {
 	if err := check(instance); err != nil {
 		return c, fs.ErrNotExist
 	}
-	err = postgres.ReadJSON(filepath.Join(f.Instance(instance), configName), &c)
+	err = host.ReadJSON(filepath.Join(f.Instance(instance), configName), &c)
 	return c, err
 }

@@ -13,11 +13,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
 
 // Instances implements port.Instances with folders and processes.
@@ -31,11 +33,12 @@ var (
 // instanceRecord is what is stored about an instance.
 type instanceRecord struct {
 	port.Instance
-	Agent    int32            `json:"agent"` // port of its agent
-	Launched time.Time        `json:"launched,omitzero"`
-	Process  postgres.Process `json:"process,omitzero"` // of the agent, as it was last started
-	Leaving  time.Time        `json:"leaving,omitzero"`
-	Ending   time.Time        `json:"ending,omitzero"` // since when its agent is being stopped, to be recreated
+	Agent    int32        `json:"agent"` // port of its agent
+	Launched time.Time    `json:"launched,omitzero"`
+	Process  host.Process `json:"process,omitzero"` // of the agent, as it was last started
+	Leaving  time.Time    `json:"leaving,omitzero"`
+	Ending   time.Time    `json:"ending,omitzero"`  // since when its agent is being stopped, to be recreated
+	Suspend  time.Time    `json:"suspend,omitzero"` // since when it is not to run
 
 	cluster port.Ref
 	folder  string
@@ -82,7 +85,7 @@ func (i *Instances) Ensure(ctx context.Context, c port.Ref, want port.Instance) 
 				return err
 			}
 		}
-		return i.placement.launch(r)
+		return i.placement.resume(r)
 	})
 	if err != nil {
 		return port.Instance{}, err
@@ -183,7 +186,7 @@ func (s *Placement) Password(c port.Ref) (string, error) {
 
 func (s *Placement) load(c port.Ref, name string) (*instanceRecord, error) {
 	r := &instanceRecord{cluster: c.Cluster(), folder: s.folder(c, "instances", name)}
-	err := postgres.ReadJSON(filepath.Join(r.folder, instanceRecordName), r)
+	err := host.ReadJSON(filepath.Join(r.folder, instanceRecordName), r)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -191,7 +194,7 @@ func (s *Placement) load(c port.Ref, name string) (*instanceRecord, error) {
 }
 
 func (r *instanceRecord) save() error {
-	return storageFault(postgres.WriteJSON(filepath.Join(r.folder, instanceRecordName), r))
+	return storageFault(host.WriteJSON(filepath.Join(r.folder, instanceRecordName), r))
 }
 
 // instancesOf returns all instances of a cluster, by name.
@@ -285,7 +288,7 @@ func (s *Placement) create(c port.Ref, want port.Instance) (*instanceRecord, err
 	if err := os.Mkdir(made, 0o711); err != nil {
 		return nil, storageFault(err)
 	}
-	if err := errors.Join(postgres.WriteJSON(filepath.Join(made, configName), s.config(c, r, binaries)), postgres.WriteJSON(filepath.Join(made, instanceRecordName), r)); err != nil {
+	if err := errors.Join(host.WriteJSON(filepath.Join(made, configName), s.config(c, r, binaries)), host.WriteJSON(filepath.Join(made, instanceRecordName), r)); err != nil {
 		return nil, storageFault(err)
 	}
 	return r, storageFault(os.Rename(made, r.folder))
@@ -295,8 +298,8 @@ func (s *Placement) create(c port.Ref, want port.Instance) (*instanceRecord, err
 func (s *Placement) config(c port.Ref, r *instanceRecord, binaries string) postgres.Config {
 	return postgres.Config{
 		Cluster: c.Of(r.Name), Listen: join(r.Address, r.Agent), Host: r.Address, Port: r.Port, Binaries: binaries, Version: r.Version, User: s.o.User,
-		TokenFile: s.folder(c, "secret", "token"), PasswordFile: s.folder(c, "secret", "password"),
-		GrantDir: s.folder(c, "volume"), Seed: s.folder(c, "volume", "seed"), Lease: postgres.Duration(s.o.Lease),
+		TLSDir: s.folder(c, "secret", string(sharedstorage.ServerCertificate)), TokenFile: s.folder(c, "secret", "token"), PasswordFile: s.folder(c, "secret", "password"),
+		GrantDir: s.folder(c, "volume"), Seed: s.folder(c, "volume", "seed"), Lease: host.Duration(s.o.Lease),
 		QueriesFile: s.folder(c, queriesName), Parameters: r.Class.Parameters, Command: append(slices.Clone(s.o.Program), "instance"),
 	}
 }
@@ -315,42 +318,32 @@ func (s *Placement) launch(r *instanceRecord) error {
 }
 
 // agent returns the process of an instance, as the record has it or as the agent recorded itself.
-func (s *Placement) agent(r *instanceRecord) postgres.Process { return agentIn(r.folder, r.Process) }
+func (s *Placement) agent(r *instanceRecord) host.Process { return agentIn(r.folder, r.Process) }
 
-func agentIn(folder string, started postgres.Process) postgres.Process {
+func agentIn(folder string, started host.Process) host.Process {
 	if started.Running() && started.Runs(folder) {
 		return started
 	}
 	if written := postgres.AgentOf(folder); written.Running() && written.Runs(folder) {
 		return written
 	}
-	return postgres.Process{}
+	return host.Process{}
 }
 
 // crash kills the processes in a folder, as a power cut would.
 func (s *Placement) crash(folder string) {
 	var r instanceRecord
-	_ = postgres.ReadJSON(filepath.Join(folder, instanceRecordName), &r) // without it, the file of the agent is used
+	_ = host.ReadJSON(filepath.Join(folder, instanceRecordName), &r) // without it, the file of the agent is used
 	agentIn(folder, r.Process).Kill()
 	postgres.EngineOf(folder).Kill()
 }
 
 // continueRemoval continues a removal and reports whether the instance is gone.
 func (s *Placement) continueRemoval(ctx context.Context, r *instanceRecord) (bool, error) {
-	late := time.Since(r.Leaving) > stopGrace
-	if p := s.agent(r); p.Running() {
-		if late {
-			s.crash(r.folder)
-		}
-		return false, p.Signal(syscall.SIGTERM) // repeating it does no harm
+	if ended, err := s.end(r, r.Leaving); !ended || err != nil {
+		return false, err
 	}
-	if p := postgres.EngineOf(r.folder); p.Running() {
-		if late {
-			p.Kill()
-		}
-		return false, p.Signal(syscall.SIGINT)
-	}
-	g, err := postgres.GrantFile{Dir: s.folder(r.cluster, "volume")}.Read(ctx)
+	g, err := lease.GrantFile{Dir: s.folder(r.cluster, "volume")}.Read(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -388,6 +381,10 @@ func (s *Placement) observe(ctx context.Context, r *instanceRecord) port.Instanc
 	answers := probe(ctx, r)
 	lives := s.agent(r).Running()
 	switch {
+	case !r.Suspend.IsZero() && (lives || postgres.EngineOf(r.folder).Running()):
+		seen.State, seen.Message = port.Down, "its processes are being ended"
+	case !r.Suspend.IsZero():
+		seen.State, seen.Address = port.Suspended, ""
 	case answers:
 		seen.State = port.Up
 	case lives && time.Since(r.Launched) < agentTimeout:

@@ -18,8 +18,10 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/pawl-dev/pawl/operator/sharedstorage/pooler"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
 )
 
 // The test binary also serves as agent and cluster manager, as pawl does: the clusters of these
@@ -40,6 +42,15 @@ func TestMain(m *testing.M) {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
 		if err := (postgres.WatchCommand{Dir: os.Args[3], Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}).Run(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if len(os.Args) > 3 && os.Args[1] == "pooler" {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		if err := (pooler.Command{Dir: os.Args[3], Log: slog.New(slog.NewTextHandler(os.Stderr, nil))}).Run(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -175,18 +186,18 @@ func eventually(t *testing.T, limit time.Duration, what string, holds func() err
 
 var c1 = port.Ref{Namespace: "default", Name: "c1", UID: "uid-1"}
 
-func (b *fixture) agentOf(name string) postgres.Process {
+func (b *fixture) agentOf(name string) host.Process {
 	return postgres.AgentOf(b.folder(c1, "instances", name))
 }
 
-func (b *fixture) engineOf(name string) postgres.Process {
+func (b *fixture) engineOf(name string) host.Process {
 	return postgres.EngineOf(b.folder(c1, "instances", name))
 }
 
-func (b *fixture) managerOf() postgres.Process {
+func (b *fixture) managerOf() host.Process {
 	b.t.Helper()
 	var h managerRecord
-	b.must(postgres.ReadJSON(b.folder(c1, "manager", managerRecordName), &h))
+	b.must(host.ReadJSON(b.folder(c1, "manager", managerRecordName), &h))
 	return h.Process
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
 )
 
 // Managers runs cluster managers as processes.
@@ -25,19 +26,19 @@ func (s *Placement) Manager() postgres.Manager {
 	return postgres.Manager{Hosts: &Managers{s}, Locator: s.Instances()}
 }
 
-// Ports returns the four ports.
+// Ports returns the ports.
 func (s *Placement) Ports() port.Ports {
-	return port.Ports{Storage: s.Storage(), Instances: s.Instances(), Engine: s.Engine(), Manager: s.Manager()}
+	return port.Ports{Storage: s.Storage(), Instances: s.Instances(), Engine: s.Engine(), Manager: s.Manager(), Pooler: s.Pooler()}
 }
 
 // managerRecord is what is stored about a cluster manager.
 type managerRecord struct {
-	Node     string           `json:"node"`
-	Address  string           `json:"address"`
-	Port     int32            `json:"port"`
-	Version  string           `json:"version,omitempty"`
-	Process  postgres.Process `json:"process,omitzero"`
-	Launched time.Time        `json:"launched,omitzero"`
+	Node     string       `json:"node"`
+	Address  string       `json:"address"`
+	Port     int32        `json:"port"`
+	Version  string       `json:"version,omitempty"`
+	Process  host.Process `json:"process,omitzero"`
+	Launched time.Time    `json:"launched,omitzero"`
 
 	folder string
 }
@@ -108,9 +109,9 @@ func (m *Managers) ensureRunning(c port.Ref, h *managerRecord, want port.Manager
 	h.Node, h.Version = node, want.Version
 	config := postgres.WatchConfig{
 		Cluster: c.Cluster(), Listen: join(h.Address, h.Port), Node: node, Version: want.Version,
-		TokenFile: m.placement.folder(c, "secret", "token"), GrantDir: m.placement.folder(c, "volume"), Every: postgres.Duration(m.placement.o.Every),
+		TokenFile: m.placement.folder(c, "secret", "token"), GrantDir: m.placement.folder(c, "volume"), Every: host.Duration(m.placement.o.Every),
 	}
-	if err := postgres.WriteJSON(filepath.Join(h.folder, configName), config); err != nil {
+	if err := host.WriteJSON(filepath.Join(h.folder, configName), config); err != nil {
 		return storageFault(err)
 	}
 	p, err := m.placement.start(h.folder, "manager.log", "cluster-manager", "--dir", h.folder)
@@ -118,7 +119,7 @@ func (m *Managers) ensureRunning(c port.Ref, h *managerRecord, want port.Manager
 		return port.ManagerUnreachable.Errorf("the cluster manager does not start: %w", err)
 	}
 	h.Process, h.Launched = p, time.Now().UTC()
-	return storageFault(postgres.WriteJSON(filepath.Join(h.folder, managerRecordName), h))
+	return storageFault(host.WriteJSON(filepath.Join(h.folder, managerRecordName), h))
 }
 
 // startsFor is how long a new manager may take until it answers.
@@ -198,7 +199,7 @@ func (m *Managers) load(c port.Ref) (*managerRecord, error) {
 		return nil, err
 	}
 	h := &managerRecord{folder: m.placement.folder(c, "manager")}
-	err := postgres.ReadJSON(filepath.Join(h.folder, managerRecordName), h)
+	err := host.ReadJSON(filepath.Join(h.folder, managerRecordName), h)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -223,7 +224,7 @@ func (s *Placement) managersOn(node string) error {
 	}
 	for _, file := range files {
 		var h managerRecord
-		if err := postgres.ReadJSON(file, &h); err != nil {
+		if err := host.ReadJSON(file, &h); err != nil {
 			return storageFault(err)
 		}
 		if (node == "" || h.Node == node) && h.Process.Runs(filepath.Dir(file)) {

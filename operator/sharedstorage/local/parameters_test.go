@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,8 +15,6 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
-	"github.com/pawl-dev/pawl/workflow"
-	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // passes counts the passes of an operator.
@@ -30,33 +26,16 @@ func (p *passes) Pass(time.Duration)     { p.n.Add(1) }
 // Edits of parameters and of durability reach real engines, also those that need a restart, raised
 // and lowered. Each edit is one run, and then the cluster is at rest.
 func TestParametersOfACluster(t *testing.T) {
-	s := open(t, Options{})
-	objects := Admit(control.NewMemory())
 	var flushes atomic.Int64
 	looks := &passes{}
-	op, err := sharedstorage.New(sharedstorage.Options{Store: ClusterStore{Objects: objects, Placement: s}, Ports: s.Ports(), Logger: slog.New(slog.DiscardHandler),
-		IdleInterval: 200 * time.Millisecond, RunInterval: 200 * time.Millisecond, Metrics: looks,
-		Moved: func(_ control.Ref, m machine.Move) {
+	ctx, b, objects := served(t, func(o *sharedstorage.Options, _ *Placement) {
+		o.Metrics = looks
+		o.Moved = func(_ control.Ref, m machine.Move) {
 			if m.Cause == machine.ByEvent && m.To.State == sharedstorage.ModifyingParameters {
 				flushes.Add(1)
 			}
-		}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	engine, err := op.Engine(runstore.NewMemory(), workflow.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var serving sync.WaitGroup
-	serving.Go(func() { _ = engine.Serve(ctx) })
-	serving.Go(func() {
-		_ = Controller{Operator: op, Objects: objects, Touch: engine.Touch, Log: slog.New(slog.DiscardHandler)}.Serve(ctx)
+		}
 	})
-	defer func() { cancel(); serving.Wait() }()
-
-	b := &fixture{Placement: s, t: t, ports: s.Ports()}
 	cluster := port.Ref{Namespace: blue.Namespace, Name: blue.Name}
 	params := map[string]string{}
 	want := func(durability string) {
@@ -74,7 +53,7 @@ func TestParametersOfACluster(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			c, err := ClusterStore{Objects: objects, Placement: s}.Of(now)
+			c, err := ClusterStore{Objects: objects, Placement: b.Placement}.Of(now)
 			if err == nil && (c.Status.State != "Running" || c.Status.ObservedGeneration < o.Generation || c.Status.ParametersHash != port.Hash(all)) {
 				err = fmt.Errorf("%s %s: %s", c.Status.State, c.Status.Message, now.Status)
 			}
@@ -111,7 +90,7 @@ func TestParametersOfACluster(t *testing.T) {
 				continue
 			}
 			var got string
-			b.must(session(ctx, s, cluster.Of(i.Name), func(ctx context.Context, c *pgx.Conn) error {
+			b.must(session(ctx, b.Placement, cluster.Of(i.Name), func(ctx context.Context, c *pgx.Conn) error {
 				return c.QueryRow(ctx, "SHOW "+name).Scan(&got)
 			}))
 			if got != value {

@@ -6,6 +6,7 @@
 //	                         /secret/           token of the agents, password of the engines
 //	                         /instances/<name>/ configuration, agent, data, engine
 //	                         /manager/          the cluster manager
+//	                         /pooler/<name>/    a pooler and the files of its pgbouncer
 //
 // Each process has a session of its own and outlives the process that started it. It is found
 // again by its folder and a file with its id and start time.
@@ -28,6 +29,7 @@ import (
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
 )
 
 // Options of Open. Only Dir is required.
@@ -114,7 +116,7 @@ func (s *Placement) locked(do func() error) error {
 	if err := os.MkdirAll(filepath.Join(s.o.Dir, "nodes"), 0o711); err != nil {
 		return storageFault(err)
 	}
-	lock, err := postgres.Lock(filepath.Join(s.o.Dir, "placement.lock"))
+	lock, err := host.Lock(filepath.Join(s.o.Dir, "placement.lock"))
 	if err != nil {
 		return storageFault(err)
 	}
@@ -136,7 +138,7 @@ func (s *Placement) ensureDirs(c port.Ref) error {
 	for _, name := range []string{"token", "password"} {
 		file := s.folder(c, "secret", name)
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-			if err := postgres.WriteFile(file, []byte(random()+"\n")); err != nil {
+			if err := host.WriteFile(file, []byte(random()+"\n")); err != nil {
 				return storageFault(err)
 			}
 		}
@@ -151,10 +153,10 @@ func random() string {
 }
 
 // start starts a program that outlives this process.
-func (s *Placement) start(dir, log string, args ...string) (postgres.Process, error) {
+func (s *Placement) start(dir, log string, args ...string) (host.Process, error) {
 	f, err := os.OpenFile(filepath.Join(dir, log), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return postgres.Process{}, storageFault(err)
+		return host.Process{}, storageFault(err)
 	}
 	defer f.Close()
 	args = append(slices.Clone(s.o.Program), args...)
@@ -163,9 +165,9 @@ func (s *Placement) start(dir, log string, args ...string) (postgres.Process, er
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, s.o.Env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
-		return postgres.Process{}, err
+		return host.Process{}, err
 	}
-	p := postgres.ProcessOf(cmd.Process.Pid)
+	p := host.ProcessOf(cmd.Process.Pid)
 	s.children[p.PID] = struct{}{}
 	_ = cmd.Process.Release() // reap waits for it by its id
 	return p, nil

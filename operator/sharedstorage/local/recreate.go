@@ -5,11 +5,10 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
-	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
 )
 
 // Recreate implements port.Instances. The data stay in their folder, at their address; the node
@@ -45,7 +44,7 @@ func (s *Placement) recreate(c port.Ref, r *instanceRecord, want port.Instance) 
 		return err
 	}
 	want.Version = version
-	if !r.Leaving.IsZero() || r.RunsAs(want) && r.Ending.IsZero() {
+	if !r.Leaving.IsZero() || r.RunsAs(want) && r.Ending.IsZero() && r.Suspend.IsZero() {
 		return nil
 	}
 	next := *r
@@ -60,18 +59,8 @@ func (s *Placement) recreate(c port.Ref, r *instanceRecord, want port.Instance) 
 			return err
 		}
 	}
-	late := time.Since(r.Ending) > stopGrace
-	if p := s.agent(r); p.Running() {
-		if late {
-			s.crash(r.folder)
-		}
-		return p.Signal(syscall.SIGTERM) // repeating it does no harm
-	}
-	if p := postgres.EngineOf(r.folder); p.Running() {
-		if late {
-			p.Kill()
-		}
-		return p.Signal(syscall.SIGINT)
+	if ended, err := s.end(r, r.Ending); !ended || err != nil {
+		return err
 	}
 	if want.Port != 0 && want.Port != r.Port {
 		taken, err := s.taken()
@@ -82,8 +71,8 @@ func (s *Placement) recreate(c port.Ref, r *instanceRecord, want port.Instance) 
 			next.Port = want.Port
 		}
 	}
-	next.Ending = time.Time{}
-	if err := storageFault(postgres.WriteJSON(filepath.Join(r.folder, configName), s.config(c, &next, binaries))); err != nil {
+	next.Ending, next.Suspend = time.Time{}, time.Time{}
+	if err := storageFault(host.WriteJSON(filepath.Join(r.folder, configName), s.config(c, &next, binaries))); err != nil {
 		return err
 	}
 	*r = next

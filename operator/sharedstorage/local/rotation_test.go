@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
-	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
 )
 
 // Token and password of a running cluster are replaced: by other values, and by deletion. Agents
@@ -53,7 +53,7 @@ func TestFinding28SecretsAreRotated(t *testing.T) {
 	}
 	b.must(in(old))
 	rotate := map[string]func(file string) error{
-		"replaced": func(file string) error { return postgres.WriteFile(file, []byte("fresh-and-of-one-line\n")) },
+		"replaced": func(file string) error { return host.WriteFile(file, []byte("fresh-and-of-one-line\n")) },
 		"deleted":  os.Remove,
 	}
 	for _, how := range []string{"replaced", "deleted"} {

@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,6 +37,7 @@ func specOf(o control.Object) (v1alpha1.SharedStorageClusterSpec, error) {
 		return spec, sharedstorage.SpecInvalid.Errorf("metadata: %w", err)
 	}
 	err := wrong(&spec)
+	spec.SharedMemory, spec.HugePages = nil, nil // of pods: processes use what the machine has
 	return spec, err
 }
 
@@ -67,6 +69,10 @@ func fill(s *v1alpha1.SharedStorageClusterSpec) {
 	if s.HA.Enabled == nil {
 		s.HA.Enabled = new(true)
 	}
+	if p := s.Pooler; p != nil {
+		p.Instances, p.Mode = cmp.Or(p.Instances, 1), cmp.Or(p.Mode, port.TransactionPooling)
+		p.MaxClientConnections, p.DefaultPoolSize = cmp.Or(p.MaxClientConnections, 100), cmp.Or(p.DefaultPoolSize, 20)
+	}
 	if s.Ports != nil && s.Ports.Step == 0 {
 		s.Ports.Step = 1
 	}
@@ -92,6 +98,10 @@ func wrong(s *v1alpha1.SharedStorageClusterSpec) error {
 		return sharedstorage.SpecInvalid.Errorf("ports: they begin within 1 and 65535, and do not go down")
 	}
 	return errors.Join(
+		sharedstorage.WrongPods(s),
+		sharedstorage.CheckDatabases(s),
+		sharedstorage.CheckPublications(s),
+		sharedstorage.CheckPooler(s.Pooler),
 		oneOf("engine.type", s.Engine.Type, "postgres"),
 		oneOf("storage.onDelete", s.Storage.OnDelete, "Retain", "Delete"),
 		oneOf("durability", s.Durability, "strict", "available"),

@@ -13,6 +13,8 @@ import (
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
 
 // Storage implements port.Storage with a folder for each cluster, in mode port.Copies: each instance has
@@ -31,10 +33,10 @@ type volume struct {
 	Key   string    `json:"key,omitempty"` // of the call that created it
 	Kept  time.Time `json:"kept,omitzero"` // when its cluster released it
 
-	From     *port.Ref        `json:"from,omitempty"` // the cluster from which the data are or were copied
-	Cloned   bool             `json:"cloned,omitempty"`
-	Copier   postgres.Process `json:"copier,omitzero"`
-	Attempts int              `json:"attempts,omitempty"`
+	From     *port.Ref    `json:"from,omitempty"` // the cluster from which the data are or were copied
+	Cloned   bool         `json:"cloned,omitempty"`
+	Copier   host.Process `json:"copier,omitzero"`
+	Attempts int          `json:"attempts,omitempty"`
 }
 
 const (
@@ -225,7 +227,7 @@ func (t *Storage) copy(ctx context.Context, folder string, v *volume) error {
 		return storageFault(err)
 	}
 	pass := filepath.Join(folder, "pgpass")
-	if err := postgres.WriteFile(pass, []byte("*:*:*:*:"+password+"\n")); err != nil {
+	if err := host.WriteFile(pass, []byte("*:*:*:*:"+password+"\n")); err != nil {
 		return storageFault(err)
 	}
 	log, err := os.OpenFile(filepath.Join(folder, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -247,7 +249,7 @@ func (t *Storage) copy(ctx context.Context, folder string, v *volume) error {
 	if err := cmd.Start(); err != nil {
 		return port.StorageFailed.Errorf("%w", err)
 	}
-	v.Copier = postgres.ProcessOf(cmd.Process.Pid)
+	v.Copier = host.ProcessOf(cmd.Process.Pid)
 	v.Attempts++
 	t.placement.children[v.Copier.PID] = struct{}{}
 	_ = cmd.Process.Release() // reap waits for it by its id
@@ -262,8 +264,8 @@ func (t *Storage) Grant(ctx context.Context, c port.Ref, writer string, epoch in
 	return t.grants(c).Grant(ctx, writer, epoch)
 }
 
-func (t *Storage) grants(c port.Ref) postgres.GrantFile {
-	return postgres.GrantFile{Dir: t.placement.folder(c, "volume")}
+func (t *Storage) grants(c port.Ref) lease.GrantFile {
+	return lease.GrantFile{Dir: t.placement.folder(c, "volume")}
 }
 
 // Restore implements port.Storage.
@@ -342,7 +344,7 @@ func (t *Storage) Release(ctx context.Context, c port.Ref, keep bool) error {
 }
 
 // stop kills a copy and its children, which are in its process group.
-func stop(p postgres.Process) {
+func stop(p host.Process) {
 	if p.Running() {
 		_ = syscall.Kill(-p.PID, syscall.SIGKILL) // it leads its session
 	}
@@ -350,7 +352,7 @@ func stop(p postgres.Process) {
 
 func (t *Storage) load(c port.Ref) (*volume, error) {
 	var v volume
-	err := postgres.ReadJSON(t.placement.folder(c, "volume", volumeName), &v)
+	err := host.ReadJSON(t.placement.folder(c, "volume", volumeName), &v)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -358,5 +360,5 @@ func (t *Storage) load(c port.Ref) (*volume, error) {
 }
 
 func (t *Storage) save(c port.Ref, v *volume) error {
-	return storageFault(postgres.WriteJSON(t.placement.folder(c, "volume", volumeName), v))
+	return storageFault(host.WriteJSON(t.placement.folder(c, "volume", volumeName), v))
 }

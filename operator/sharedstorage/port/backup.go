@@ -70,10 +70,20 @@ func (r *Repository) Hash() string {
 
 // Same reports whether two repositories are one place: whatever is written to one is in the other.
 func (r *Repository) Same(other *Repository) bool {
-	if r == nil || other == nil || r.Stanza != other.Stanza || path.Clean("/"+r.Folder) != path.Clean("/"+other.Folder) || (r.S3 == nil) != (other.S3 == nil) {
-		return false
+	return r != nil && other != nil && r.Place() == other.Place()
+}
+
+// Place says where a repository is, without its secrets and retention: s3://endpoint/bucket/folder#stanza,
+// or /folder#stanza. nil has the place "".
+func (r *Repository) Place() string {
+	if r == nil {
+		return ""
 	}
-	return r.S3 == nil || r.S3.Bucket == other.S3.Bucket && r.S3.Endpoint == other.S3.Endpoint
+	place := path.Clean("/"+r.Folder) + "#" + r.Stanza
+	if r.S3 != nil {
+		place = "s3://" + r.S3.Endpoint + "/" + r.S3.Bucket + place
+	}
+	return place
 }
 
 // ArchiveStatus is how the archiving of an engine goes.

@@ -2,13 +2,14 @@ package port
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 )
 
 // Manager controls the cluster manager, which watches the writer and fails over.
 type Manager interface {
 	// Ensure creates the cluster manager with these members and this HA setting, and returns what
-	// it observes. An existing manager only changes durability, sameNode and version, and moves off the node
+	// it observes. An existing manager only changes durability, sameNode, version and Pod, and moves off the node
 	// AwayFrom if there is another; what Add, Remove and SetHA have set stays. Its fault is
 	// MANAGER_UNREACHABLE.
 	Ensure(ctx context.Context, c Ref, want ManagerSpec) (Topology, error)
@@ -42,6 +43,9 @@ type ManagerSpec struct {
 	Image      string   `json:"image,omitempty"`
 	Members    []Member `json:"members,omitempty"`  // used at creation; later Add and Remove change them
 	AwayFrom   string   `json:"awayFrom,omitempty"` // node of the writer: the manager should run on another one
+
+	Pod      json.RawMessage `json:"pod,omitempty"`      // what the spec asks of its pod; adapters without pods ignore it
+	Template string          `json:"template,omitempty"` // hash of Pod
 }
 
 // Member is an instance that the cluster manager knows.
@@ -51,24 +55,27 @@ type Member struct {
 	Node    string `json:"node,omitempty"`
 	Address string `json:"address,omitempty"`
 	Port    int32  `json:"port,omitempty"`
+	Domain  Domain `json:"domain,omitempty"`
 	Routed  bool   `json:"routed"` // clients are sent to it
 }
 
 // Topology is what the cluster manager observes.
 type Topology struct {
-	Present bool      `json:"present"` // false: there is no manager
-	Ready   bool      `json:"ready"`
-	Node    string    `json:"node,omitempty"`
-	Address string    `json:"address,omitempty"`
-	Version string    `json:"version,omitempty"`
-	HA      bool      `json:"ha"`
-	Until   time.Time `json:"until,omitzero"` // end of the time for which failover is off
-	Writer  string    `json:"writer,omitempty"`
-	Epoch   int64     `json:"epoch,omitempty"`
-	Sync    []string  `json:"sync,omitempty"` // each answered commit is on at least one of these instances
-	Members []Member  `json:"members,omitempty"`
-	Stale   []string  `json:"stale,omitempty"` // readers that have not streamed for a while from a writer that writes: no client should be sent to them
-	At      time.Time `json:"at,omitzero"`     // time of the observation
+	Present bool   `json:"present"` // false: there is no manager
+	Ready   bool   `json:"ready"`
+	Node    string `json:"node,omitempty"`
+	Address string `json:"address,omitempty"`
+	Version string `json:"version,omitempty"`
+	// Template is ManagerSpec.Template as in effect; empty: the adapter has no pods.
+	Template string    `json:"template,omitempty"`
+	HA       bool      `json:"ha"`
+	Until    time.Time `json:"until,omitzero"` // end of the time for which failover is off
+	Writer   string    `json:"writer,omitempty"`
+	Epoch    int64     `json:"epoch,omitempty"`
+	Sync     []string  `json:"sync,omitempty"` // each answered commit is on at least one of these instances
+	Members  []Member  `json:"members,omitempty"`
+	Stale    []string  `json:"stale,omitempty"` // readers that have not streamed for a while from a writer that writes: no client should be sent to them
+	At       time.Time `json:"at,omitzero"`     // time of the observation
 
 	Durability string `json:"durability,omitempty"` // strict or available, as in effect
 	SameNode   bool   `json:"sameNode,omitempty"`   // as in effect

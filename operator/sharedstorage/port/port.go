@@ -22,6 +22,7 @@ package port
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 )
 
@@ -51,12 +52,13 @@ func (r Ref) Of(instance string) Ref {
 // Cluster returns the reference without the instance.
 func (r Ref) Cluster() Ref { return r.Of("") }
 
-// Ports are the four ports of an operator.
+// Ports are the ports of an operator.
 type Ports struct {
 	Storage   Storage
 	Instances Instances
 	Engine    Engine
 	Manager   Manager
+	Pooler    Pooler // nil: there are no poolers
 }
 
 // Storage manages the volume of a cluster and the grant, which says who may write.
@@ -134,8 +136,8 @@ const (
 
 // Instances creates and removes the instances in which engines run.
 type Instances interface {
-	// Ensure creates the instance want.Name, or sets ID and Type of the existing one; it changes
-	// nothing else of an instance. Its faults are TARGET_NODE_UNAVAILABLE and NO_AVAILABLE_NODE.
+	// Ensure creates the instance want.Name, or sets ID and Type of the existing one and starts it where
+	// it does not run; it changes nothing else of an instance. Its faults are TARGET_NODE_UNAVAILABLE and NO_AVAILABLE_NODE.
 	Ensure(ctx context.Context, c Ref, want Instance) (Instance, error)
 	// Recreate makes an existing instance run as want says (class, version, image, placement, port,
 	// Template) on the data that it has: its pod or process ends and another one starts. Name, ID and
@@ -143,6 +145,10 @@ type Instances interface {
 	// state is that one's. Its faults are POD_LOST (there is no such instance), NO_AVAILABLE_NODE and
 	// VERSION_UNSUPPORTED; with them nothing has changed.
 	Recreate(ctx context.Context, c Ref, want Instance) (Instance, error)
+	// Suspend ends the pod or process of an instance, and its engine cleanly, and keeps its data, its
+	// record and its place. Nothing starts it again but Ensure or Recreate. While it is ending, the
+	// returned state is another one than Suspended. Its fault is POD_LOST: there is no such instance.
+	Suspend(ctx context.Context, c Ref, name string) (Instance, error)
 	// Remove deletes the instance with its own data. A missing instance is not an error; List
 	// shows one that is still being deleted as Leaving.
 	Remove(ctx context.Context, c Ref, name string) error
@@ -176,6 +182,8 @@ type Instance struct {
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"` // desired
 	Spread       string            `json:"spread,omitempty"`       // desired: the topology key to spread over
 	SpreadAnyway bool              `json:"spreadAnyway,omitempty"` // desired: run where the spread cannot be kept, instead of waiting
+	Domain       Domain            `json:"domain,omitempty"`       // observed: where its node stands, in the keys of the spread besides that of nodes
+	Pod          json.RawMessage   `json:"pod,omitempty"`          // desired: what the spec asks of its pod; adapters without pods ignore it
 
 	Port    int32         `json:"port,omitempty"` // desired: 0 lets the adapter choose
 	Address string        `json:"address,omitempty"`
@@ -210,6 +218,7 @@ const (
 	Down        InstanceState = "Down"        // it exists and does not run
 	Lost        InstanceState = "Lost"        // its node does not answer
 	Leaving     InstanceState = "Leaving"
+	Suspended   InstanceState = "Suspended" // Suspend has ended it
 )
 
 // Class is a size of instances.

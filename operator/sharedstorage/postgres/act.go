@@ -15,6 +15,8 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
 
 // pass observes, decides and acts once. It reports whether to make another pass at once.
@@ -71,7 +73,7 @@ func (a *Agent) gather(ctx context.Context) (facts, engineState, error) {
 	if err := a.observe(ctx, engine, running, s, queryErr); err != nil {
 		return facts{}, s, err
 	}
-	_, writing := a.writing()
+	_, writing := a.lease.Writing()
 	a.mu.Lock()
 	f := facts{
 		rec: a.rec.clone(), name: a.name, now: time.Now(), retry: a.live.retry, installed: a.srv.installed(), running: running,
@@ -95,7 +97,7 @@ func (a *Agent) gather(ctx context.Context) (facts, engineState, error) {
 }
 
 // observe stores what was observed.
-func (a *Agent) observe(ctx context.Context, engine Process, running bool, s engineState, queryErr error) error {
+func (a *Agent) observe(ctx context.Context, engine host.Process, running bool, s engineState, queryErr error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	l := &a.live
@@ -105,7 +107,7 @@ func (a *Agent) observe(ctx context.Context, engine Process, running bool, s eng
 		a.mu.Unlock()
 		a.fail(port.StartFailed.Errorf("postgres ended while it started: %s", lastLines(said, 6)))
 		if st.writer && !running {
-			_ = a.releaseLease(ctx) // the lease expires by itself
+			_ = a.lease.Release(ctx) // the lease expires by itself
 		}
 		a.mu.Lock()
 	}
@@ -148,7 +150,10 @@ func recovering(err error) bool {
 func (a *Agent) configuration(r record, recovery bool) string {
 	s := setup{Bind: a.cfg.Bind, Port: a.cfg.Port, Name: a.name, Params: a.parameters(r), PassFile: a.srv.path(confName, "pgpass")}
 	s.Sync = r.sync(a.name, a.cfg.Durability, a.live.receiving)
-	s.Floors, s.Volume = r.Floors, a.srv.volumeSize()
+	s.Floors, s.Volume, s.HugePages = r.Floors, a.srv.volumeSize(), a.cfg.HugePages
+	s.LogicalSlots = logicalSlots(a.srv.data())
+	s.Certificate, s.Trust = a.srv.certificate.current(), a.srv.certificate.trust()
+	s.TLS = [2]string{a.srv.path(confName, CertificateFile), a.srv.path(confName, KeyFile)}
 	s.Archive, s.ArchiveTimeout = a.archive.command(r.Archive), r.Archive != nil
 	if recovery && !r.Hold && r.Promote == 0 {
 		s.Upstream = r.Upstream
@@ -168,7 +173,7 @@ func (a *Agent) act(ctx context.Context, m move, f facts, s engineState) error {
 	case reclaim:
 		return a.reclaim(ctx, f.rec)
 	case release:
-		return a.releaseLease(ctx)
+		return a.lease.Release(ctx)
 	case install:
 		a.job(ctx, "install", a.install)
 	case halt:
@@ -194,7 +199,7 @@ func (a *Agent) act(ctx context.Context, m move, f facts, s engineState) error {
 	case promoted:
 		return a.opened(ctx, f.rec.Promote)
 	case abandonPromotion:
-		a.retryAfter(port.SwitchRefused.Errorf("%s was to be promoted under epoch %d, and the grant is of epoch %d to %s", a.name, f.rec.Promote, f.grant.Epoch, named(f.grant.Writer)), 0)
+		a.retryAfter(port.SwitchRefused.Errorf("%s was to be promoted under epoch %d, and the grant is of epoch %d to %s", a.name, f.rec.Promote, f.grant.Epoch, lease.Named(f.grant.Writer)), 0)
 		return a.change(func(r *record) {
 			if r.Promote == f.rec.Promote {
 				r.Promote = 0
@@ -318,9 +323,9 @@ func (a *Agent) stop(ctx context.Context, how port.StopMode, checkpoint bool) {
 
 // reclaim takes the lease for an engine that writes without one, or stops the engine.
 func (a *Agent) reclaim(ctx context.Context, r record) error {
-	err := a.acquire(ctx, r.Epoch)
+	err := a.lease.Acquire(ctx, r.Epoch)
 	if err == nil {
-		a.ensureGuard()
+		a.lease.EnsureGuard()
 		return nil
 	}
 	if !errors.Is(err, port.SwitchRefused) {
@@ -336,7 +341,7 @@ func (a *Agent) reclaim(ctx context.Context, r record) error {
 
 // openWriter starts an engine that continues to write on its timeline.
 func (a *Agent) openWriter(ctx context.Context, f facts) error {
-	if err := a.acquire(ctx, f.grant.Epoch); err != nil {
+	if err := a.lease.Acquire(ctx, f.grant.Epoch); err != nil {
 		return a.notYet(err)
 	}
 	a.retryAfter(nil, 0)
@@ -349,7 +354,7 @@ func (a *Agent) openWriter(ctx context.Context, f facts) error {
 	if err := a.srv.setStandby(false); err != nil {
 		return err
 	}
-	a.ensureGuard()
+	a.lease.EnsureGuard()
 	return a.launch(f.rec, false, true)
 }
 
@@ -385,15 +390,15 @@ func (a *Agent) startReader(ctx context.Context, r record) error {
 // launch starts postgres with its configuration.
 func (a *Agent) launch(r record, recovery, writer bool) error {
 	a.mu.Lock()
-	a.live.receiving, a.live.stopping = nil, Process{}
+	a.live.receiving, a.live.stopping = nil, host.Process{}
 	text := a.configuration(r, recovery)
 	a.mu.Unlock()
 	if err := a.srv.write(a.srv.path(confName, "postgresql.conf"), text); err != nil {
-		return trouble(err)
+		return host.Trouble(err)
 	}
 	a.mu.Lock() // so that nobody takes the engine for gone before it is known to run
 	defer a.mu.Unlock()
-	if a.fenced() && writer {
+	if a.lease.Fenced() && writer {
 		return port.SwitchRefused.Errorf("the lease ended before the engine was started")
 	}
 	size := a.srv.logSize()
@@ -412,14 +417,14 @@ func (a *Agent) promote(ctx context.Context, f facts) error {
 			return err
 		}
 	}
-	if err := a.acquire(ctx, f.rec.Promote); err != nil {
+	if err := a.lease.Acquire(ctx, f.rec.Promote); err != nil {
 		return a.notYet(err)
 	}
 	a.retryAfter(nil, 0)
 	if err := a.change(func(r *record) { r.Epoch, r.Ahead = f.rec.Promote, true }); err != nil {
 		return err
 	}
-	a.ensureGuard()
+	a.lease.EnsureGuard()
 	if err := a.srv.announce(); err != nil {
 		a.log.Warn("the log of the former writer may not be archived", "err", err)
 	}
@@ -434,17 +439,11 @@ func (a *Agent) promote(ctx context.Context, f facts) error {
 		switch {
 		case err == nil && !s.Recovery:
 			return a.opened(ctx, f.rec.Promote)
-		case err != nil, a.fenced(), !a.wanted():
+		case err != nil, a.lease.Fenced(), !a.wanted():
 			return nil //nolint:nilerr // the next pass sees what is
 		}
 		<-every.C
 	}
-}
-
-func (a *Agent) fenced() bool {
-	a.tenure.mu.Lock()
-	defer a.tenure.mu.Unlock()
-	return !a.tenure.on || a.tenure.fenced > 0
 }
 
 func (a *Agent) wanted() bool {
@@ -471,13 +470,13 @@ func (a *Agent) reload(ctx context.Context, r record, recovery bool) error {
 	a.mu.Lock()
 	text, old := a.configuration(r, recovery), a.live.config
 	a.mu.Unlock()
-	if up := r.Upstream; recovery && up != nil && r.Promote == 0 && !r.Hold && !strings.Contains(old, up.conninfo(a.name, a.srv.path(confName, "pgpass"))) {
+	if up := r.Upstream; recovery && up != nil && r.Promote == 0 && !r.Hold && !strings.Contains(old, up.conninfo(a.name, a.srv.path(confName, "pgpass"), a.srv.certificate.trust())) {
 		if err := a.reserve(ctx, *up); err != nil {
 			a.log.Warn("no slot at the upstream yet", "upstream", up.Name, "err", err)
 		}
 	}
 	if err := a.srv.write(a.srv.path(confName, "postgresql.conf"), text); err != nil {
-		return trouble(err)
+		return host.Trouble(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

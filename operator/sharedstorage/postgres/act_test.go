@@ -12,19 +12,24 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
 
-// readOnlyGrants is a grant record that can be read but not written.
+// readOnlyGrants is a grant record that can be read but not written, unless it is writable.
 type readOnlyGrants struct {
-	Grant
+	lease.Grant
 	renewals int
+	writable bool
 }
 
-func (f *readOnlyGrants) Read(context.Context) (Grant, error) { return f.Grant, nil }
+func (f *readOnlyGrants) Read(context.Context) (lease.Grant, error) { return f.Grant, nil }
 
-func (f *readOnlyGrants) Renew(context.Context, Renewal) (Grant, error) {
+func (f *readOnlyGrants) Renew(context.Context, lease.Renewal) (lease.Grant, error) {
+	if f.writable {
+		return f.Grant, nil
+	}
 	f.renewals++
-	return Grant{}, errors.New("leases.coordination.k8s.io is forbidden")
+	return lease.Grant{}, errors.New("leases.coordination.k8s.io is forbidden")
 }
 
 // # finding 28: an agent whose RoleBinding is deleted at the wrong moment cannot write the grant
@@ -41,7 +46,7 @@ func TestFinding28ARightThatIsAwayForAMoment(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	record := &readOnlyGrants{Grant: Grant{Writer: "a", Epoch: 3}}
+	record := &readOnlyGrants{Grant: lease.Grant{Writer: "a", Epoch: 3}}
 	a, err := NewAgent(dir, AgentOptions{Grants: record, Config: Config{
 		Cluster: port.Ref{Namespace: "default", Name: "c", Instance: "a"}, Host: "127.0.0.1", Listen: "127.0.0.1:0", Port: 5432, Binaries: dir,
 		TokenFile: filepath.Join(dir, "token"), PasswordFile: filepath.Join(dir, "password"),
@@ -49,13 +54,17 @@ func TestFinding28ARightThatIsAwayForAMoment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.tenure.on, a.tenure.epoch = true, 3 // the engine was stopped, and its lease still runs
+	record.writable = true // the engine was stopped, and its lease still runs
+	if err := a.lease.Acquire(t.Context(), 3); err != nil {
+		t.Fatal(err)
+	}
+	record.writable = false
 	for range 2 {
 		if a.pass(t.Context()) {
 			t.Error("it goes on at once")
 		}
 	}
-	if _, on := a.writing(); !on || record.renewals != 2 || a.live.fault != nil {
+	if _, on := a.lease.Writing(); !on || record.renewals != 2 || a.live.fault != nil {
 		t.Errorf("after the stop: the lease is kept: %t, %d tries to give it back, fault %v", on, record.renewals, a.live.fault)
 	}
 	if err := a.openWriter(t.Context(), facts{grant: record.Grant}); err != nil || fault.Of(a.live.fault) != port.WriterUnhealthy {
@@ -82,7 +91,7 @@ func TestFinding28AWriterThatIsAwayForAMoment(t *testing.T) {
 		} else {
 			go func() { defer close(served); refuse(listener, c.says) }()
 		}
-		_, err = reach(t.Context(), at, "secret")
+		_, err = reach(t.Context(), at, "secret", "")
 		if got := absent(at, err); err == nil || fault.Of(got) != c.want {
 			t.Errorf("%q: %v", c.says, got)
 		}

@@ -21,12 +21,15 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/enginelog"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
 
 // AgentOptions are the options of NewAgent.
 type AgentOptions struct {
 	Config Config
-	Grants Grants       // nil: the GrantFile of Config.GrantDir
+	Grants lease.Grants // nil: the GrantFile of Config.GrantDir
 	Log    *slog.Logger // nil: none
 	// EngineLog receives the log of the engine, each message as a line of JSON. nil: it is only in
 	// engine.log in the folder of the instance, which is cut at 8 MB.
@@ -38,7 +41,7 @@ type Agent struct {
 	cfg     Config
 	name    string
 	srv     *server
-	grants  Grants
+	grants  lease.Grants
 	log     *slog.Logger
 	said    io.Writer // receives the log of the engine; nil: nobody
 	token   *keyFile
@@ -47,12 +50,13 @@ type Agent struct {
 	version string
 
 	kick    chan struct{}
-	tenure  tenure
+	lease   *lease.Holder
 	archive *archiver
 	asking  chan struct{} // guards conn
 	conn    *pgx.Conn
 
 	reloading sync.Mutex
+	executing sync.Mutex // statements for users and databases
 
 	mu   sync.Mutex
 	rec  record
@@ -69,7 +73,7 @@ type live struct {
 	retry    time.Time
 	starting *starting
 
-	stopping  Process // the process that was told to stop, and how
+	stopping  host.Process // the process that was told to stop, and how
 	how       port.StopMode
 	receiving []string // followers that receive from this writer
 	heard     heard
@@ -83,7 +87,7 @@ type live struct {
 
 // starting is an engine that has not answered yet.
 type starting struct {
-	engine Process
+	engine host.Process
 	log    int64 // size of the log file before the start
 	writer bool
 	at     time.Time
@@ -99,8 +103,8 @@ func NewAgent(dir string, o AgentOptions) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	if srv.log = o.Log; srv.log == nil {
-		srv.log = slog.New(slog.DiscardHandler)
+	if o.Log != nil {
+		srv.log = o.Log
 	}
 	a := &Agent{
 		cfg: cfg, name: cfg.Cluster.Instance, srv: srv, grants: o.Grants, log: o.Log, said: o.EngineLog,
@@ -114,7 +118,7 @@ func NewAgent(dir string, o AgentOptions) (*Agent, error) {
 		if cfg.GrantDir == "" {
 			return nil, errors.New("the configuration of the instance: grantDir is empty, and no other record of the grant was given")
 		}
-		a.grants = GrantFile{Dir: cfg.GrantDir}
+		a.grants = lease.GrantFile{Dir: cfg.GrantDir}
 	}
 	if a.token, err = openKey(cfg.TokenFile); err != nil {
 		return nil, err
@@ -122,8 +126,9 @@ func NewAgent(dir string, o AgentOptions) (*Agent, error) {
 	if a.secret, err = openKey(cfg.PasswordFile); err != nil {
 		return nil, err
 	}
+	a.lease = a.leaseHolder()
 	a.archive = &archiver{srv: srv, sql: a.sql}
-	if err := ReadJSON(srv.path(recordName), &a.rec); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := host.ReadJSON(srv.path(recordName), &a.rec); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, port.StorageFailed.Errorf("the record of the agent: %w", err)
 	}
 	return a, nil
@@ -132,16 +137,16 @@ func NewAgent(dir string, o AgentOptions) (*Agent, error) {
 // Run serves until the context ends. Then it stops the engine within Config.Grace; the next agent
 // starts it again.
 func (a *Agent) Run(ctx context.Context) error {
-	lock, err := TryLock(a.srv.path(agentLock))
+	lock, err := host.TryLock(a.srv.path(agentLock))
 	if err != nil {
-		return trouble(err)
+		return host.Trouble(err)
 	}
 	if lock == nil {
 		return fmt.Errorf("another agent has %s", a.srv.dir)
 	}
 	defer lock.Close()
-	if err := WriteJSON(a.srv.path(agentName), ProcessOf(os.Getpid())); err != nil {
-		return trouble(err)
+	if err := host.WriteJSON(a.srv.path(agentName), host.ProcessOf(os.Getpid())); err != nil {
+		return host.Trouble(err)
 	}
 	if err := a.recover(); err != nil {
 		return err
@@ -154,16 +159,15 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	if engine := a.srv.find(); engine.Running() && !a.srv.standby() {
 		a.log.Info("found the engine running", "pid", engine.PID)
-		a.resume(a.rec.Epoch)
+		a.lease.Resume(a.rec.Epoch)
 	}
 
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	a.archive.serve(serving)
 	var tasks sync.WaitGroup
-	tasks.Go(func() { a.keepLease(serving) })
-	tasks.Go(func() { a.watchLease(serving) })
-	tasks.Go(func() { a.forwardLog(serving, a.said) })
+	tasks.Go(func() { a.lease.Run(serving) })
+	tasks.Go(func() { enginelog.Forward(serving, a.srv.dir, a.name, a.said, a.log) })
 	failed := make(chan error, 1)
 	tasks.Go(func() { failed <- serve(serving, a.cfg.Listen, a.cfg.CertFile, a.cfg.KeyFile, a.handler()) })
 	ended := make(chan struct{})
@@ -185,7 +189,7 @@ func (a *Agent) Run(ctx context.Context) error {
 // recover completes an install that ended between the data and their record.
 func (a *Agent) recover() error {
 	if err := a.srv.replaced(); err != nil {
-		return trouble(err)
+		return host.Trouble(err)
 	}
 	if !a.srv.installed() {
 		return nil
@@ -206,7 +210,7 @@ func (a *Agent) recover() error {
 
 // engine returns the running engine: the one of the pid file, or the one that was started a moment
 // ago and has not written that file yet.
-func (a *Agent) engine() Process {
+func (a *Agent) engine() host.Process {
 	if p := a.srv.find(); p.Running() {
 		return p
 	}
@@ -215,7 +219,7 @@ func (a *Agent) engine() Process {
 	if st := a.live.starting; st != nil && st.engine.Running() {
 		return st.engine
 	}
-	return Process{}
+	return host.Process{}
 }
 
 // loop brings the engine to the state in the record, one move at a time.
@@ -256,9 +260,9 @@ func (a *Agent) finish(ctx context.Context) {
 	a.mu.Unlock()
 	engine := a.engine()
 	_ = engine.Signal(syscall.SIGINT) // if that fails, it is killed below
-	began := sinceBoot()
+	began := host.SinceBoot()
 	for every := time.NewTicker(20 * time.Millisecond); engine.Running(); <-every.C {
-		switch waited := sinceBoot() - began; {
+		switch waited := host.SinceBoot() - began; {
 		case waited > time.Duration(a.cfg.Grace)+5*time.Second:
 			engine.Kill()
 		case waited > time.Duration(a.cfg.Grace):
@@ -267,7 +271,7 @@ func (a *Agent) finish(ctx context.Context) {
 	}
 	releasing, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if err := a.releaseLease(releasing); err != nil {
+	if err := a.lease.Release(releasing); err != nil {
 		a.log.Warn("the lease runs until it ends", "err", err)
 	}
 }
@@ -286,8 +290,8 @@ func (a *Agent) changeLocked(do func(*record)) error {
 	if bytes.Equal(before, after) {
 		return nil
 	}
-	if err := WriteFile(a.srv.path(recordName), after); err != nil {
-		return trouble(err)
+	if err := host.WriteFile(a.srv.path(recordName), after); err != nil {
+		return host.Trouble(err)
 	}
 	a.rec = next
 	return nil
@@ -310,7 +314,7 @@ func (a *Agent) retryAfter(err error, pause time.Duration) {
 
 // fail records a failure of a start or an install. The pause grows with each failure in a row.
 func (a *Agent) fail(err error) {
-	if isFull(err) && !errors.Is(err, port.StorageFull) {
+	if host.IsFull(err) && !errors.Is(err, port.StorageFull) {
 		err = port.StorageFull.Errorf("%w", err)
 	}
 	if fault.Of(err) == fault.Unknown {
@@ -393,19 +397,19 @@ func mustJSON(value any) []byte {
 }
 
 // AgentOf returns the process of the agent of a folder, as the agent recorded it.
-func AgentOf(dir string) Process {
-	var p Process
-	_ = ReadJSON(filepath.Join(dir, agentName), &p) // no file yet: no process
+func AgentOf(dir string) host.Process {
+	var p host.Process
+	_ = host.ReadJSON(filepath.Join(dir, agentName), &p) // no file yet: no process
 	return p
 }
 
 // EngineOf returns the engine that runs in a folder.
-func EngineOf(dir string) Process { return (&server{dir: dir}).find() }
+func EngineOf(dir string) host.Process { return (&server{dir: dir}).find() }
 
 // WroteUnder returns the epoch under which the engine of a folder last wrote.
 func WroteUnder(dir string) int64 {
 	var r record
-	_ = ReadJSON(filepath.Join(dir, recordName), &r) // no file yet: it never wrote
+	_ = host.ReadJSON(filepath.Join(dir, recordName), &r) // no file yet: it never wrote
 	return r.Epoch
 }
 

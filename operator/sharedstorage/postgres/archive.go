@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/pgbackrest"
 )
 
@@ -48,10 +49,6 @@ const (
 	archiveCA   = "repository.pem"
 )
 
-// off is the archive_command of an engine without a repository. archive_mode is always on, because
-// it cannot be switched on without a restart.
-const off = "/bin/true"
-
 // serve is called before all else; stop ends what goes on in the background.
 func (a *archiver) serve(ctx context.Context) {
 	a.mu.Lock()
@@ -72,7 +69,7 @@ func (a *archiver) program() (string, error) {
 // command returns the archive_command for a repository.
 func (a *archiver) command(r *port.Repository) string {
 	if r == nil {
-		return off
+		return pgbackrest.NoArchive
 	}
 	program, err := a.program()
 	if err != nil {
@@ -89,7 +86,7 @@ func (a *archiver) configure(r port.Repository, name, data string) error {
 	}
 	if r.S3 != nil && r.S3.CA != "" {
 		if err := a.srv.write(a.srv.path(confName, name+"."+archiveCA), r.S3.CA); err != nil {
-			return trouble(err)
+			return host.Trouble(err)
 		}
 	}
 	if r.S3 == nil {
@@ -97,7 +94,7 @@ func (a *archiver) configure(r port.Repository, name, data string) error {
 			return port.RepositoryFailed.Errorf("%w", err)
 		}
 	}
-	return trouble(a.srv.write(a.srv.path(confName, name), text))
+	return host.Trouble(a.srv.write(a.srv.path(confName, name), text))
 }
 
 // folder makes the folder of a repository, and lets the user of the engine enter it.

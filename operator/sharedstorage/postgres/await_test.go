@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
 
 // A caller that waits at the manager hears of a change in the round that sees it, and within
@@ -19,7 +20,7 @@ func TestAwaitAChange(t *testing.T) {
 			writer := AgentStatus{Name: "a", Status: port.Status{Ready: true, Role: port.Primary, Followers: []string{"b"}}}
 			reader := AgentStatus{Name: "b", Status: port.Status{Ready: true, Role: port.Follower, Streaming: true}}
 			change(&writer, &reader)
-			w.setView(view{at: time.Now(), grant: Grant{Writer: "a", Epoch: 1}, seen: map[string]AgentStatus{"a": writer, "b": reader}})
+			w.setView(view{at: time.Now(), grant: lease.Grant{Writer: "a", Epoch: 1}, seen: map[string]AgentStatus{"a": writer, "b": reader}})
 		}
 		ask := func(seen string) (string, time.Duration) {
 			began := time.Now()

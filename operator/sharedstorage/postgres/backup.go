@@ -107,7 +107,7 @@ func (a *Agent) repository() *port.Repository {
 
 func (a *Agent) callBackup(_ context.Context, in port.BackupOrder) (port.Backup, error) {
 	to := a.repository()
-	switch _, writes := a.writing(); {
+	switch _, writes := a.lease.Writing(); {
 	case in.Key == "":
 		return port.Backup{}, errors.New("a backup needs a key")
 	case to == nil:

@@ -6,6 +6,9 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
 
 // InstanceCommand is what `pawl instance` runs.
@@ -13,7 +16,7 @@ type InstanceCommand struct {
 	Dir    string       // folder of the instance
 	Config string       // file with a Config; empty: config.json in Dir
 	Guard  bool         // run as the guard of the agent
-	Grants Grants       // nil: as the configuration says
+	Grants lease.Grants // nil: as the configuration says
 	Log    *slog.Logger // nil: none
 
 	EngineLog io.Writer // of AgentOptions
@@ -26,13 +29,13 @@ func (c InstanceCommand) Run(ctx context.Context) error {
 		return err
 	}
 	if c.Guard {
-		return Guard(ctx, dir)
+		return lease.Guard(ctx, dir, (&server{dir: dir}).find)
 	}
 	if c.Config == "" {
 		c.Config = filepath.Join(dir, "config.json")
 	}
 	var cfg Config
-	if err := ReadJSON(c.Config, &cfg); err != nil {
+	if err := host.ReadJSON(c.Config, &cfg); err != nil {
 		return fmt.Errorf("the configuration of the instance: %w", err)
 	}
 	a, err := NewAgent(dir, AgentOptions{Config: cfg, Grants: c.Grants, Log: c.Log, EngineLog: c.EngineLog})

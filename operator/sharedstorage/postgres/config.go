@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
 	"github.com/pawl-dev/pawl/secretfile"
 )
 
@@ -33,34 +34,24 @@ type Config struct {
 	PasswordFile string `json:"passwordFile"` // password of the superuser in all engines of the cluster
 	CertFile     string `json:"certFile,omitempty"`
 	KeyFile      string `json:"keyFile,omitempty"`
+	TLSDir       string `json:"tlsDir,omitempty"` // folder with the certificate of the engine (CertificateFile, KeyFile, TrustFile), which may come and change at any time; empty: none
 
 	GrantDir string `json:"grantDir,omitempty"` // folder of a GrantFile; empty: the caller of NewAgent gives Grants
 	Seed     string `json:"seed,omitempty"`     // folder whose data a new writer uses, if it exists
 
-	Lease Duration `json:"lease,omitzero"` // duration of a writer's lease; default 6 s
-	Grace Duration `json:"grace,omitzero"` // time for the engine to stop when the agent is told to end; default 25 s
+	Lease host.Duration `json:"lease,omitzero"` // duration of a writer's lease; default 6 s
+	Grace host.Duration `json:"grace,omitzero"` // time for the engine to stop when the agent is told to end; default 25 s
 
-	Node     string   `json:"node,omitempty"`    // node of the instance; needed for Failsafe
-	Failsafe Duration `json:"failsafe,omitzero"` // how long a writer goes on at most without renewing its lease, if all members confirm (package failsafe); 0: it stops at its end
+	Node     string        `json:"node,omitempty"`    // node of the instance; needed for Failsafe
+	Failsafe host.Duration `json:"failsafe,omitzero"` // how long a writer goes on at most without renewing its lease, if all members confirm (package failsafe); 0: it stops at its end
 
 	QueriesFile string `json:"queriesFile,omitempty"` // file of queries of which /metrics has the results (package metrics); it need not exist
+
+	HugePages bool `json:"hugePages,omitempty"` // the engine has huge pages: huge_pages is on, unless a parameter says otherwise
 
 	Durability string            `json:"durability,omitempty"` // until the cluster manager sets it; default strict
 	Parameters map[string]string `json:"parameters,omitempty"` // until Apply sets them: the parameters of the class
 	Command    []string          `json:"command,omitempty"`    // command of an agent, without --dir; default this program and "instance"
-}
-
-// Duration is a time.Duration with a text form in files, such as "6s".
-type Duration time.Duration
-
-// MarshalText implements encoding.TextMarshaler.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (d *Duration) UnmarshalText(text []byte) error {
-	parsed, err := time.ParseDuration(string(text))
-	*d = Duration(parsed)
-	return err
 }
 
 // The values of durability.
@@ -92,13 +83,13 @@ func (c Config) filled() (Config, error) {
 		c.Bind = c.Host
 	}
 	if c.Lease <= 0 {
-		c.Lease = Duration(6 * time.Second)
+		c.Lease = host.Duration(6 * time.Second)
 	}
-	if c.Lease < Duration(time.Second) {
+	if c.Lease < host.Duration(time.Second) {
 		problems = append(problems, fmt.Errorf("a lease of %s is too short to be renewed in time: at least 1s", time.Duration(c.Lease)))
 	}
 	if c.Grace <= 0 {
-		c.Grace = Duration(25 * time.Second)
+		c.Grace = host.Duration(25 * time.Second)
 	}
 	if c.Durability == "" {
 		c.Durability = Strict
@@ -163,7 +154,7 @@ func Reachable(dir string, as *syscall.Credential) error {
 			continue
 		}
 		if err != nil {
-			return trouble(err)
+			return host.Trouble(err)
 		}
 		stat, ok := info.Sys().(*syscall.Stat_t)
 		if !ok {

@@ -95,6 +95,7 @@ func TestParametersOfOthersAreRefused(t *testing.T) {
 		ok          bool
 	}{
 		{"work_mem", "8MB", true}, {"auto_explain.log_min_duration", "1s", true}, {"Shared_Buffers", "1GB", true},
+		{"wal_level", "logical", true}, {"WAL_Level", "replica", true}, {"wal_level", "minimal", false}, {"wal_level", "", false},
 		{"fsync", "off", false}, {"FSYNC", "off", false}, {"synchronous_standby_names", "", false}, {"include", "/etc/passwd", false}, {"primary_conninfo", "host=x", false},
 		{"work_mem", "8MB'\nfsync = off", false}, {"a b", "1", false}, {"", "1", false}, {"x=1\nfsync", "off", false},
 	} {

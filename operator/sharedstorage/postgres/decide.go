@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
 
 // move is the next action of an agent.
@@ -38,12 +39,12 @@ type facts struct {
 	stopping  port.StopMode // the mode of a stop that is under way
 	ready     bool
 	recovery  bool
-	standby   bool  // the data are those of a follower
-	writing   bool  // it writes under a lease
-	grant     Grant // read only when it matters
-	known     bool  // the grant could be read
-	diverged  bool  // the data were found not to fit the upstream
-	stale     bool  // the engine has not read the desired configuration
+	standby   bool        // the data are those of a follower
+	writing   bool        // it writes under a lease
+	grant     lease.Grant // read only when it matters
+	known     bool        // the grant could be read
+	diverged  bool        // the data were found not to fit the upstream
+	stale     bool        // the engine has not read the desired configuration
 }
 
 func (f facts) granted() bool { return f.known && f.grant.Writer == f.name && f.grant.Epoch > 0 }

@@ -7,12 +7,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
 
 func TestDecide(t *testing.T) {
 	now := time.Unix(1000, 0)
 	up := &Upstream{Name: "w"}
-	mine := Grant{Writer: "me", Epoch: 3}
+	mine := lease.Grant{Writer: "me", Epoch: 3}
 	for name, c := range map[string]struct {
 		f    facts
 		want move
@@ -24,8 +25,8 @@ func TestDecide(t *testing.T) {
 		"a writer goes on under its epoch":         {facts{installed: true, rec: record{Run: true, Epoch: 3, Ahead: true}, grant: mine, known: true}, openWriter},
 		"under another epoch it leaves its line":   {facts{installed: true, rec: record{Run: true, Epoch: 2, Ahead: true}, grant: mine, known: true}, startPromote},
 		"a follower with the grant is promoted":    {facts{installed: true, standby: true, rec: record{Run: true, Epoch: 3}, grant: mine, known: true}, startPromote},
-		"without the grant a writer is a follower": {facts{installed: true, rec: record{Run: true, Epoch: 2, Ahead: true}, grant: Grant{Writer: "w", Epoch: 3}, known: true}, startReader},
-		"told to follow, it is rewound":            {facts{installed: true, rec: record{Run: true, Epoch: 2, Ahead: true, Rejoin: true, Upstream: up}, grant: Grant{Writer: "w", Epoch: 3}, known: true}, rewindData},
+		"without the grant a writer is a follower": {facts{installed: true, rec: record{Run: true, Epoch: 2, Ahead: true}, grant: lease.Grant{Writer: "w", Epoch: 3}, known: true}, startReader},
+		"told to follow, it is rewound":            {facts{installed: true, rec: record{Run: true, Epoch: 2, Ahead: true, Rejoin: true, Upstream: up}, grant: lease.Grant{Writer: "w", Epoch: 3}, known: true}, rewindData},
 		"half a rewind is copied again":            {facts{installed: true, rec: record{Run: true, Broken: true, Upstream: up}, known: true}, recopy},
 		"half a rewind never writes":               {facts{installed: true, rec: record{Run: true, Broken: true, Epoch: 3}, grant: mine, known: true}, idle},
 		"no start while the grant is unknown":      {facts{installed: true, rec: record{Run: true, Epoch: 3}}, idle},
@@ -61,7 +62,7 @@ func TestNoWriterWithoutGrant(t *testing.T) {
 		f := facts{
 			name: "me", now: time.Unix(1000, 0), installed: b("installed"), running: b("running"), ready: b("ready"), recovery: b("recovery"),
 			standby: b("standby"), writing: b("writing"), known: b("known"), diverged: b("diverged"), stale: b("stale"),
-			grant: Grant{Writer: rapid.SampledFrom([]string{"", "me", "w"}).Draw(t, "writer"), Epoch: rapid.Int64Range(0, 3).Draw(t, "epoch")},
+			grant: lease.Grant{Writer: rapid.SampledFrom([]string{"", "me", "w"}).Draw(t, "writer"), Epoch: rapid.Int64Range(0, 3).Draw(t, "epoch")},
 			rec: record{
 				Run: b("run"), Promote: rapid.Int64Range(0, 3).Draw(t, "promote"), Epoch: rapid.Int64Range(0, 3).Draw(t, "own"),
 				Fresh: b("fresh"), Ahead: b("ahead"), Broken: b("broken"), Rejoin: b("rejoin"),

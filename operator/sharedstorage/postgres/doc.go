@@ -7,7 +7,7 @@
 //
 // An Agent owns one data directory and the postgres process in it. It stores each order in its
 // record on disk before it answers; a loop brings the engine to the state of the record. The grant
-// record (Grants) says who may write. A writer holds a lease on it, and three things end its
+// record (package lease) says who may write. A writer holds a lease on it, and three things end its
 // writing before the lease ends: the agent, which renews the lease; the guard, a small process
 // that outlives the agent; and in strict durability the readers, which stop receiving before
 // another one is promoted. A writer that cannot renew its lease goes on while the agents of all

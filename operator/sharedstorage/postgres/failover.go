@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
 
 // unhealthy handles a round without a healthy writer.
@@ -26,7 +27,7 @@ func (w *Watcher) unhealthy(ctx context.Context, t tick) error {
 	s := w.state
 	w.mu.Unlock()
 	w.push(ctx, s, t)
-	down := port.WriterUnhealthy.Errorf("%s does not write under epoch %d: %s", named(t.grant.Writer), t.grant.Epoch, condition(t))
+	down := port.WriterUnhealthy.Errorf("%s does not write under epoch %d: %s", lease.Named(t.grant.Writer), t.grant.Epoch, condition(t))
 	if !s.HA(t.now) {
 		return down
 	}
@@ -81,7 +82,7 @@ func (w *Watcher) failOver(ctx context.Context, s WatchState, t tick) error {
 		if t.grant.Writer == "" && t.seen[old].Installed { // its grant was revoked before: it may go on, since it has everything
 			return w.grantAndPromote(ctx, old, t.grant.Epoch)
 		}
-		return port.FailoverUnsafe.Errorf("no failover from %s: %s cannot be asked or trusted, and %s", named(old), strings.Join(missing, ", "), why).With("readers", missing)
+		return port.FailoverUnsafe.Errorf("no failover from %s: %s cannot be asked or trusted, and %s", lease.Named(old), strings.Join(missing, ", "), why).With("readers", missing)
 	}
 	var readers []string
 	for _, m := range s.Members {
@@ -107,7 +108,7 @@ func (w *Watcher) failOver(ctx context.Context, s WatchState, t tick) error {
 		return err
 	}
 	if missing, why := s.unsafe(tick{now: t.now, grant: t.grant, seen: held}, usable); why != "" {
-		return port.FailoverUnsafe.Errorf("no failover from %s: %s ended while it was asked, and %s", named(old), strings.Join(missing, ", "), why).With("readers", missing)
+		return port.FailoverUnsafe.Errorf("no failover from %s: %s ended while it was asked, and %s", lease.Named(old), strings.Join(missing, ", "), why).With("readers", missing)
 	}
 	best, err := w.elect(s, old, readers, held)
 	if err != nil {
@@ -157,11 +158,17 @@ func (w *Watcher) followPromoted(ctx context.Context, s WatchState, name string,
 	w.wake()
 }
 
-// elect chooses the reader with the most log on another node than the writer's, or, if the spec
-// allows it and there is none, on the same node.
+// apartBytes is how much log a reader may have to get from another one, before it takes over because
+// it stands apart from the writer.
+const apartBytes = 16 << 20
+
+// elect chooses a reader on another node than the writer's, or, if the spec allows it and there is
+// none, on the same node. Of those on other nodes it chooses the one that stands apart from the
+// writer in the most keys of the spread, and of equal ones the one with the most log; the spread
+// counts only as far as apartBytes.
 func (w *Watcher) elect(s WatchState, old string, readers []string, seen map[string]AgentStatus) (string, error) {
 	from, _ := s.member(old)
-	best, beside := "", ""
+	best, beside, most := "", "", ""
 	for _, name := range readers {
 		m, _ := s.member(name)
 		r, ok := seen[name]
@@ -171,21 +178,32 @@ func (w *Watcher) elect(s WatchState, old string, readers []string, seen map[str
 			if beside == "" || ahead(r, seen[beside]) > 0 {
 				beside = name
 			}
-		case best == "" || ahead(r, seen[best]) > 0:
-			best = name
+		case most == "" || ahead(r, seen[most]) > 0:
+			most = name
+		}
+	}
+	apart := -1
+	for _, name := range readers {
+		m, _ := s.member(name)
+		r, ok := seen[name]
+		if !ok || from.Node != "" && m.Node == from.Node || r.Timeline != seen[most].Timeline || r.Received+apartBytes < seen[most].Received {
+			continue
+		}
+		if n := from.Domain.Apart(m.Domain); n > apart || n == apart && ahead(r, seen[best]) > 0 {
+			best, apart = name, n
 		}
 	}
 	if best == "" && s.SameNode {
 		best = beside
 	}
 	if best == "" {
-		return "", port.FailoverUnsafe.Errorf("no failover from %s: no reader on another node than %s can take over", named(old), named(from.Node)).With("readers", readers)
+		return "", port.FailoverUnsafe.Errorf("no failover from %s: no reader on another node than %s can take over", lease.Named(old), lease.Named(from.Node)).With("readers", readers)
 	}
 	return best, nil
 }
 
 // revoke revokes the grant, unless failover was switched off meanwhile.
-func (w *Watcher) revoke(ctx context.Context, g Grant) error {
+func (w *Watcher) revoke(ctx context.Context, g lease.Grant) error {
 	if g.Writer == "" {
 		return nil
 	}
@@ -271,7 +289,7 @@ func (w *Watcher) complete(ctx context.Context, s WatchState, best string, held 
 		case <-every.C:
 		}
 	}
-	return port.FailoverUnsafe.Errorf("%s has not caught up with %s, which has more and stands on the writer's node", best, most).With("readers", []string{most})
+	return port.FailoverUnsafe.Errorf("%s has not caught up with %s, which has more and is not to be the writer", best, most).With("readers", []string{most})
 }
 
 // grantAndPromote grants and promotes. The next round completes what this one does not reach.

@@ -17,6 +17,8 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/failsafe"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
 
 // maxBody is the limit for the body of a call, in bytes.
@@ -38,11 +40,14 @@ func (a *Agent) handler() http.Handler {
 	handle("POST /v1/hold", answer(a.callHold))
 	handle("POST /v1/apply", answer(a.callApply))
 	handle("POST /v1/members", answer(a.callMembers))
-	handle("POST /v1/confirm", answer(a.callConfirm))
+	handle("POST /v1/confirm", answer(func(_ context.Context, q failsafe.Question) (failsafe.Answer, error) { return a.lease.Confirm(q), nil }))
 	handle("POST /v1/archive", answer(a.callArchive))
 	handle("POST /v1/backup", answer(a.callBackup))
 	handle("GET /v1/backups", answer(a.callBackups))
 	handle("POST /v1/verify", answer(a.callVerify))
+	handle("POST /v1/databases", answer(a.callDatabases))
+	handle("POST /v1/execute", answer(a.callExecute))
+	handle("POST /v1/logical", answer(a.callLogical))
 	return mux
 }
 
@@ -121,7 +126,7 @@ func (a *Agent) Status(ctx context.Context) (AgentStatus, error) {
 	case installed:
 		data, queryErr = a.srv.control(ctx)
 	}
-	epoch, writing := a.writing()
+	epoch, writing := a.lease.Writing()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	st := AgentStatus{Name: a.name, Node: a.cfg.Node, Wanted: a.rec.Run, Ahead: a.rec.Ahead, Members: a.rec.Members.Version, Job: a.live.job}
@@ -234,12 +239,12 @@ func (a *Agent) callPromote(ctx context.Context, in promoteCall) (nothing, error
 		return nothing{}, err
 	}
 	if g.Writer != a.name || g.Epoch != in.Epoch || in.Epoch <= 0 {
-		return nothing{}, port.SwitchRefused.Errorf("%s cannot be promoted under epoch %d: the grant is of epoch %d to %s", a.name, in.Epoch, g.Epoch, named(g.Writer))
+		return nothing{}, port.SwitchRefused.Errorf("%s cannot be promoted under epoch %d: the grant is of epoch %d to %s", a.name, in.Epoch, g.Epoch, lease.Named(g.Writer))
 	}
 	if !a.srv.installed() {
 		return nothing{}, port.SwitchRefused.Errorf("%s has no data", a.name)
 	}
-	if epoch, on := a.writing(); on && epoch == in.Epoch {
+	if epoch, on := a.lease.Writing(); on && epoch == in.Epoch {
 		return nothing{}, nil
 	}
 	engine := a.engine()
@@ -297,7 +302,7 @@ func (a *Agent) callApply(ctx context.Context, in applyCall) (applyAnswer, error
 			return applyAnswer{}, port.ParameterInvalid.Errorf("%w", err)
 		}
 	}
-	_, writes := a.writing()
+	_, writes := a.lease.Writing()
 	if err := a.change(func(r *record) {
 		if writes {
 			r.Floors = withoutChanged(r.Floors, a.parameters(*r), in.Parameters)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
 )
 
 // ManagerEndpoint is where the cluster manager of a cluster is reached.
@@ -18,6 +19,8 @@ type ManagerEndpoint struct {
 	Node    string
 	Address string
 	Version string
+
+	Template string // port.ManagerSpec.Template as in effect
 }
 
 // ManagerHosts runs cluster managers: as processes or Deployments.
@@ -105,7 +108,7 @@ func (m Manager) Remove(ctx context.Context, c port.Ref, name string) error {
 func (m Manager) SetHA(ctx context.Context, c port.Ref, on bool, until time.Time) error {
 	in := haCall{On: on}
 	if !on && !until.IsZero() {
-		in.For = Duration(max(time.Until(until), 1))
+		in.For = host.Duration(max(time.Until(until), 1))
 	}
 	_, err := callManager[nothing](ctx, m, c, http.MethodPost, "ha", in)
 	return err
@@ -113,13 +116,15 @@ func (m Manager) SetHA(ctx context.Context, c port.Ref, on bool, until time.Time
 
 // Topology implements port.Manager.
 func (m Manager) Topology(ctx context.Context, c port.Ref) (port.Topology, error) {
-	if _, found, err := m.Hosts.Find(ctx, c); err != nil || !found {
+	place, found, err := m.Hosts.Find(ctx, c)
+	if err != nil || !found {
 		return port.Topology{}, err
 	}
 	out, err := callManager[topologyAnswer](ctx, m, c, http.MethodGet, "topology", nil)
 	if out.Left > 0 {
 		out.Until = time.Now().Add(time.Duration(out.Left))
 	}
+	out.Template = place.Template
 	return out.Topology, err
 }
 

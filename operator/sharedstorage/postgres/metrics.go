@@ -34,11 +34,8 @@ func (a *Agent) facts(ctx context.Context) metrics.Facts {
 	a.mu.Lock()
 	f.Epoch = a.rec.Epoch
 	a.mu.Unlock()
-	a.tenure.mu.Lock()
-	defer a.tenure.mu.Unlock()
-	if a.tenure.on {
-		f.Writer, f.Epoch, f.Alone = true, a.tenure.epoch, a.tenure.alone
-		f.Lease = max(0, a.tenure.deadline-sinceBoot()).Round(time.Millisecond)
+	if s := a.lease.Status(); s.Writing {
+		f.Writer, f.Epoch, f.Alone, f.Lease = true, s.Epoch, s.Alone, s.Left.Round(time.Millisecond)
 	}
 	return f
 }

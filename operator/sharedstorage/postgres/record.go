@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
 
 // record is the durable state of an agent: its orders, and what it must not forget. It is written
@@ -44,12 +45,12 @@ type installation struct {
 
 // Membership is what the cluster manager sends to every agent.
 type Membership struct {
-	Version    int64    `json:"version"`
-	Durability string   `json:"durability,omitempty"`
-	Names      []string `json:"names,omitempty"` // all members
-	Peers      []Peer   `json:"peers,omitempty"` // how they reach each other
-	Epoch      int64    `json:"epoch,omitempty"` // epoch of the writer that Sync is for
-	Sync       []string `json:"sync,omitempty"`  // strict: readers of which one has each answered commit
+	Version    int64        `json:"version"`
+	Durability string       `json:"durability,omitempty"`
+	Names      []string     `json:"names,omitempty"` // all members
+	Peers      []lease.Peer `json:"peers,omitempty"` // how they reach each other
+	Epoch      int64        `json:"epoch,omitempty"` // epoch of the writer that Sync is for
+	Sync       []string     `json:"sync,omitempty"`  // strict: readers of which one has each answered commit
 }
 
 // newer reports whether a membership replaces the other.

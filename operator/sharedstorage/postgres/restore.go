@@ -18,6 +18,7 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/pgbackrest"
 )
 
@@ -48,7 +49,7 @@ func (a *archiver) restore(ctx context.Context, from port.Restore, conf, into st
 		return chosen, err
 	}
 	if err := a.srv.discard(into); err != nil {
-		return chosen, trouble(err)
+		return chosen, host.Trouble(err)
 	}
 	need := chosen.Size
 	if conf == verifyConf { // an engine goes on writing there: its log may grow by max_wal_size (logDefaults)
@@ -56,12 +57,12 @@ func (a *archiver) restore(ctx context.Context, from port.Restore, conf, into st
 	}
 	var stat unix.Statfs_t
 	if err := unix.Statfs(a.srv.dir, &stat); err == nil {
-		if free := int64(stat.Bavail) * stat.Bsize; free < need { //nolint:gosec // no volume has that many blocks
+		if free := int64(stat.Bavail) * int64(stat.Bsize); free < need { //nolint:gosec,unconvert // no volume has that many blocks; a uint32 on macOS
 			return chosen, port.StorageFull.Errorf("backup %s has %d bytes, %d are needed, and the volume has room for %d", chosen.Label, chosen.Size, need, free)
 		}
 	}
 	if err := a.srv.mkdir(into); err != nil {
-		return chosen, trouble(err)
+		return chosen, host.Trouble(err)
 	}
 	if _, err := a.run(ctx, port.RestoreFailed, conf, from.Repository.Stanza, pgbackrest.RestoreArgs(from, chosen.Label, into)...); err != nil {
 		return chosen, err
@@ -138,11 +139,11 @@ func (s *server) recoverIn(ctx context.Context, folder string) error {
 	}
 	conf, said := s.path(confName, "recovery-"+filepath.Base(folder)+".conf"), s.path("recovery.log")
 	if err := s.write(conf, text.String()); err != nil {
-		return trouble(err)
+		return host.Trouble(err)
 	}
 	log, err := os.Create(said)
 	if err != nil {
-		return trouble(err)
+		return host.Trouble(err)
 	}
 	defer log.Close()
 	ctx, cancel := context.WithCancel(ctx)
@@ -212,7 +213,7 @@ func recoveryFault(err error, said string) error {
 	switch {
 	case strings.Contains(said, "recovery ended before configured recovery target was reached"):
 		return port.RestoreTargetMissing.Errorf("the log in the archive ends before the target: %s", lastLines(said, 3))
-	case isFull(errors.New(said)):
+	case host.IsFull(errors.New(said)):
 		return port.StorageFull.Errorf("%s", lastLines(said, 3))
 	case errors.As(err, &exit):
 		return port.RestoreFailed.Errorf("postgres has ended while it applied the log: %s", lastLines(said, 6))

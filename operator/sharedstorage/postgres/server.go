@@ -19,6 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/enginelog"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
 )
 
 // server is the data directory of an instance and the programs that work on it.
@@ -32,6 +34,8 @@ type server struct {
 	shown string // the password for connections to other engines
 	size  int64  // of the volume, as last used
 
+	certificate *certificate
+
 	children sync.WaitGroup
 }
 
@@ -42,11 +46,9 @@ const (
 	oldName    = "data.old" // while it is replaced
 	confName   = "conf"     // files that the engine's user can read
 	runName    = "run"      // the socket
-	engineLog  = "engine.log"
 	recordName = "record.json"
 	agentName  = "agent.json" // the process of the agent
 	agentLock  = "agent.lock"
-	logLimit   = 8 << 20
 	errorTail  = 1500 // bytes of a log in a message
 )
 
@@ -58,10 +60,11 @@ func newServer(dir string, cfg Config) (*server, error) {
 	if err := Reachable(dir, as); err != nil {
 		return nil, err
 	}
-	s := &server{dir: dir, cfg: cfg, as: as}
+	s := &server{dir: dir, cfg: cfg, as: as, log: slog.New(slog.DiscardHandler)}
+	s.certificate = &certificate{srv: s}
 	for _, folder := range []string{confName, runName} {
 		if err := s.mkdir(s.path(folder)); err != nil {
-			return nil, trouble(err)
+			return nil, host.Trouble(err)
 		}
 	}
 	password, err := secret(cfg.PasswordFile)
@@ -71,7 +74,7 @@ func newServer(dir string, cfg Config) (*server, error) {
 	if err := s.usePassword(password); err != nil {
 		return nil, err
 	}
-	return s, trouble(s.write(s.path(confName, "pg_hba.conf"), hba))
+	return s, host.Trouble(s.write(s.path(confName, "pg_hba.conf"), hba))
 }
 
 // usePassword sets the password that the programs of PostgreSQL, and an engine that follows, use
@@ -85,7 +88,7 @@ func (s *server) usePassword(password string) error {
 	escaped := strings.NewReplacer(`\`, `\\`, `:`, `\:`).Replace(password)
 	for name, text := range map[string]string{"pgpass": "*:*:*:*:" + escaped + "\n", "password": password + "\n"} {
 		if err := s.write(s.path(confName, name), text); err != nil {
-			return trouble(err)
+			return host.Trouble(err)
 		}
 	}
 	s.shown = password
@@ -99,7 +102,7 @@ func (s *server) volumeSize() int64 {
 	defer s.using.Unlock()
 	var stat unix.Statfs_t
 	if unix.Statfs(s.dir, &stat) == nil {
-		if now := int64(stat.Blocks) * stat.Bsize; max(now-s.size, s.size-now) > s.size/10 { //nolint:gosec // no volume has that many blocks
+		if now := int64(stat.Blocks) * int64(stat.Bsize); max(now-s.size, s.size-now) > s.size/10 { //nolint:gosec,unconvert // no volume has that many blocks; a uint32 on macOS
 			s.size = now
 		}
 	}
@@ -136,7 +139,7 @@ func (s *server) chown(path string) error {
 
 // write replaces a file that the engine reads.
 func (s *server) write(path, text string) error {
-	if err := WriteFile(path, []byte(text)); err != nil {
+	if err := host.WriteFile(path, []byte(text)); err != nil {
 		return err
 	}
 	return s.chown(path)
@@ -217,7 +220,7 @@ func (s *server) place() error {
 	if err := os.Rename(s.path(newName), s.data()); err != nil {
 		return err
 	}
-	if err := syncDir(s.dir); err != nil {
+	if err := host.SyncDir(s.dir); err != nil {
 		return err
 	}
 	return os.RemoveAll(s.path(oldName))
@@ -267,7 +270,7 @@ func (s *server) backup(ctx context.Context, from Upstream) error {
 	if err := s.mkdir(s.path(newName)); err != nil {
 		return err
 	}
-	if _, err := s.output(ctx, "pg_basebackup", "-D", s.path(newName), "-d", from.conninfo(s.cfg.Cluster.Instance+".copy", s.path(confName, "pgpass")),
+	if _, err := s.output(ctx, "pg_basebackup", "-D", s.path(newName), "-d", from.conninfo(s.cfg.Cluster.Instance+".copy", s.path(confName, "pgpass"), s.certificate.trust()),
 		"-X", "stream", "-S", slotName(s.cfg.Cluster.Instance), "-c", "fast", "--no-password"); err != nil {
 		return err
 	}
@@ -279,7 +282,7 @@ func (s *server) backup(ctx context.Context, from Upstream) error {
 
 // rewind removes what the source does not have. The engine must not run.
 func (s *server) rewind(ctx context.Context, source Upstream) error {
-	_, err := s.output(ctx, "pg_rewind", "-D", s.data(), "--source-server", source.conninfo(s.cfg.Cluster.Instance+".rewind", s.path(confName, "pgpass"))+" dbname=postgres")
+	_, err := s.output(ctx, "pg_rewind", "-D", s.data(), "--source-server", source.conninfo(s.cfg.Cluster.Instance+".rewind", s.path(confName, "pgpass"), s.certificate.trust())+" dbname=postgres")
 	return err
 }
 
@@ -287,7 +290,7 @@ func (s *server) rewind(ctx context.Context, source Upstream) error {
 func (s *server) checkValues(ctx context.Context, text string) error {
 	file := s.path(confName, "check.conf")
 	if err := s.write(file, text); err != nil {
-		return trouble(err)
+		return host.Trouble(err)
 	}
 	defer os.Remove(file)
 	_, err := s.output(ctx, "postgres", "-D", s.data(), "-c", "config_file="+file, "-C", "port")
@@ -308,20 +311,20 @@ func (s *server) setStandby(on bool) error {
 	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return syncDir(s.data())
+	return host.SyncDir(s.data())
 }
 
 // start starts postgres in a session of its own, so that it outlives the agent.
-func (s *server) start() (Process, error) {
+func (s *server) start() (host.Process, error) {
 	if err := s.write(s.path(dataName, "postgresql.auto.conf"), "# Parameters are set in the spec of the cluster.\n"); err != nil {
-		return Process{}, trouble(err)
+		return host.Process{}, host.Trouble(err)
 	}
-	if info, err := os.Stat(s.path(engineLog)); err == nil && info.Size() > logLimit {
-		_ = os.Rename(s.path(engineLog), s.path(engineLog+".1")) // the old log is only a convenience
+	if info, err := os.Stat(s.path(enginelog.FileName)); err == nil && info.Size() > enginelog.Limit {
+		_ = os.Rename(s.path(enginelog.FileName), s.path(enginelog.FileName+".1")) // the old log is only a convenience
 	}
-	log, err := os.OpenFile(s.path(engineLog), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	log, err := os.OpenFile(s.path(enginelog.FileName), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return Process{}, trouble(err)
+		return host.Process{}, host.Trouble(err)
 	}
 	defer log.Close()
 	cmd := exec.Command(filepath.Join(s.cfg.Binaries, "postgres"), "-D", s.data(),
@@ -330,36 +333,36 @@ func (s *server) start() (Process, error) {
 	cmd.Env = []string{"PATH=" + s.cfg.Binaries + ":/usr/bin:/bin", "LC_ALL=C", "TZ=UTC", "HOME=" + s.path(runName)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setsid: true}
 	if err := cmd.Start(); err != nil {
-		return Process{}, err
+		return host.Process{}, err
 	}
-	p := ProcessOf(cmd.Process.Pid)
+	p := host.ProcessOf(cmd.Process.Pid)
 	s.children.Go(func() { _ = cmd.Wait() }) // callers notice its end by other means: a restarted agent has no child
 	return p, nil
 }
 
 // find finds the engine by its pid file: the process with this start time that has this data
 // directory in its command line.
-func (s *server) find() Process { return s.findIn(s.data()) }
+func (s *server) find() host.Process { return s.findIn(s.data()) }
 
-func (s *server) findIn(data string) Process {
+func (s *server) findIn(data string) host.Process {
 	text, err := os.ReadFile(filepath.Join(data, "postmaster.pid"))
 	if err != nil {
-		return Process{}
+		return host.Process{}
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
 	pid, err := strconv.Atoi(strings.TrimSpace(line))
 	if err != nil || pid <= 1 {
-		return Process{}
+		return host.Process{}
 	}
-	if p := ProcessOf(pid); p.Running() && p.Runs(data) {
+	if p := host.ProcessOf(pid); p.Running() && p.Runs(data) {
 		return p
 	}
-	return Process{}
+	return host.Process{}
 }
 
 // tail returns the end of the engine's log from an offset on.
 func (s *server) tail(from int64) string {
-	f, err := os.Open(s.path(engineLog))
+	f, err := os.Open(s.path(enginelog.FileName))
 	if err != nil {
 		return ""
 	}
@@ -378,14 +381,9 @@ func (s *server) tail(from int64) string {
 }
 
 func (s *server) logSize() int64 {
-	info, err := os.Stat(s.path(engineLog))
+	info, err := os.Stat(s.path(enginelog.FileName))
 	if err != nil {
 		return 0
 	}
 	return info.Size()
-}
-
-// isFull recognizes a full disk in an error or in the output of a program.
-func isFull(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || strings.Contains(err.Error(), "No space left on device")
 }

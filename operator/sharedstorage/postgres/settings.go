@@ -10,10 +10,13 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/enginelog"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/pgbackrest"
 )
 
 // defaults are settings that parameters may override.
 var defaults = map[string]string{
+	"wal_level":                   "replica", // or logical; logical while there are logical slots
 	"max_connections":             "100",
 	"max_wal_senders":             "32",
 	"max_replication_slots":       "32",
@@ -49,7 +52,6 @@ func logDefaults(total int64) map[string]string {
 
 // fixed are settings on which the promises of this package depend.
 var fixed = map[string]string{
-	"wal_level":                      "replica",
 	"hot_standby":                    "on",
 	"wal_log_hints":                  "on",
 	"fsync":                          "on",
@@ -64,7 +66,7 @@ var fixed = map[string]string{
 	"logging_collector":              "off",
 	"log_destination":                "stderr",
 	"log_timezone":                   "UTC",
-	"log_line_prefix":                logPrefix, // of which the agent makes JSON
+	"log_line_prefix":                enginelog.Prefix, // of which the agent makes JSON
 }
 
 // owned are the other settings that users must not set.
@@ -72,7 +74,7 @@ var owned = []string{
 	"listen_addresses", "port", "data_directory", "config_file", "hba_file", "ident_file", "external_pid_file", "unix_socket_permissions", "unix_socket_group",
 	"primary_conninfo", "primary_slot_name", "synchronous_standby_names", "cluster_name", "promote_trigger_file",
 	"recovery_target", "recovery_target_action", "recovery_target_inclusive", "recovery_target_lsn", "recovery_target_name", "recovery_target_time", "recovery_target_xid",
-	"restore_command", "recovery_end_command", "archive_cleanup_command", "archive_command", "archive_library", "archive_mode", "ssl", "include", "include_dir", "include_if_exists",
+	"restore_command", "recovery_end_command", "archive_cleanup_command", "archive_command", "archive_library", "archive_mode", "ssl_cert_file", "ssl_key_file", "include", "include_dir", "include_if_exists",
 }
 
 var parameterName = regexp.MustCompile(`^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)*$`)
@@ -86,6 +88,12 @@ func checkParameters(params map[string]string) error {
 			return port.ParameterInvalid.Errorf("%q is no name of a parameter", name)
 		case isFixed, slices.Contains(owned, strings.ToLower(name)):
 			return port.ParameterInvalid.Errorf("%s is set by the operator", name)
+		case strings.EqualFold(name, "wal_level") && params[name] != "replica" && params[name] != "logical":
+			return port.ParameterInvalid.Errorf("wal_level is replica or logical, not %q: readers need one of them", params[name])
+		case strings.EqualFold(name, "ssl") && !slices.Contains([]string{"on", "true", "yes", "1"}, strings.ToLower(params[name])):
+			return port.ParameterInvalid.Errorf("ssl is on wherever the instances have a certificate, and cannot be %s", params[name])
+		case strings.EqualFold(name, "ssl_min_protocol_version") && !slices.Contains([]string{"TLSv1.2", "TLSv1.3"}, params[name]):
+			return port.ParameterInvalid.Errorf("ssl_min_protocol_version is TLSv1.2 or TLSv1.3")
 		case strings.ContainsAny(params[name], "\n\r\x00"):
 			return port.ParameterInvalid.Errorf("the value of %s is more than one line", name)
 		}
@@ -106,8 +114,15 @@ type setup struct {
 	Upstream *Upstream // the engine from which a follower receives; nil: none
 	PassFile string
 
-	Archive        string // archive_command
-	ArchiveTimeout bool   // a segment is archived after a while, even if it is not full
+	Archive   string // archive_command
+	HugePages bool   // the engine has huge pages
+
+	LogicalSlots bool      // there is a logical slot
+	Certificate  string    // hash of the certificate; empty: none
+	TLS          [2]string // files of certificate and key
+	Trust        string    // file with the authorities of the other engines; empty: they have no certificates
+
+	ArchiveTimeout bool // a segment is archived after a while, even if it is not full
 }
 
 // configuration returns the text of postgresql.conf. Of equal names in the file the last one
@@ -115,6 +130,9 @@ type setup struct {
 func configuration(s setup) string {
 	values := maps.Clone(defaults)
 	maps.Copy(values, logDefaults(s.Volume))
+	if s.HugePages {
+		values["huge_pages"] = "on" // with try, an engine that does not fit into them would not say so
+	}
 	for name, value := range s.Params {
 		values[strings.ToLower(name)] = value
 	}
@@ -123,21 +141,31 @@ func configuration(s setup) string {
 			values[name] = floor
 		}
 	}
+	if s.LogicalSlots {
+		values["wal_level"] = "logical"
+	}
 	maps.Copy(values, fixed)
 	values["listen_addresses"], values["port"] = s.Bind, strconv.Itoa(int(s.Port))
 	values["cluster_name"] = s.Name
-	values["archive_mode"], values["archive_command"] = "on", cmp.Or(s.Archive, off)
+	values["archive_mode"], values["archive_command"] = "on", cmp.Or(s.Archive, pgbackrest.NoArchive)
 	if s.ArchiveTimeout && values["archive_timeout"] == "" {
 		values["archive_timeout"] = "60s"
+	}
+	values["ssl"] = "off"
+	if s.Certificate != "" {
+		values["ssl"], values["ssl_cert_file"], values["ssl_key_file"] = "on", s.TLS[0], s.TLS[1]
 	}
 	values["synchronous_standby_names"] = standbyNames(s.Sync)
 	values["primary_conninfo"], values["primary_slot_name"] = "", ""
 	if s.Upstream != nil {
-		values["primary_conninfo"] = s.Upstream.conninfo(s.Name, s.PassFile)
+		values["primary_conninfo"] = s.Upstream.conninfo(s.Name, s.PassFile, s.Trust)
 		values["primary_slot_name"] = slotName(s.Name)
 	}
 	var b strings.Builder
 	b.WriteString("# Written by pawl instance. Parameters are set in the spec of the cluster.\n")
+	if s.Certificate != "" {
+		fmt.Fprintf(&b, "# Certificate %s\n", s.Certificate) // so that another one is another text, and the engine reads it
+	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		fmt.Fprintf(&b, "%s = '%s'\n", name, confQuoter.Replace(values[name]))
 	}
@@ -196,9 +224,20 @@ type Upstream struct {
 	Port int32  `json:"port"`
 }
 
-func (u Upstream) conninfo(application, passFile string) string {
-	return fmt.Sprintf("host=%s port=%d user=%s application_name=%s passfile=%s connect_timeout=5 keepalives_idle=5 keepalives_interval=2 keepalives_count=3 sslmode=prefer",
-		connQuote(u.Host), u.Port, superuser, connQuote(application), connQuote(passFile))
+// conninfo returns how to connect to an engine. trust is the file with the authorities of its certificate; empty:
+// it has none.
+func (u Upstream) conninfo(application, passFile, trust string) string {
+	return fmt.Sprintf("host=%s port=%d user=%s application_name=%s passfile=%s connect_timeout=5 keepalives_idle=5 keepalives_interval=2 keepalives_count=3 %s",
+		connQuote(u.Host), u.Port, superuser, connQuote(application), connQuote(passFile), sslmode(trust))
+}
+
+// sslmode returns how to verify another engine of the cluster. Its name is not verified: the address of a pod
+// is not known when the certificate is made, and the authority signs for one cluster only.
+func sslmode(trust string) string {
+	if trust == "" {
+		return "sslmode=prefer"
+	}
+	return "sslmode=verify-ca sslrootcert=" + connQuote(trust)
 }
 
 func connQuote(value string) string {

@@ -47,7 +47,7 @@ func socket(ctx context.Context, folder string, p int32, database string) (*pgx.
 // yet. The accepted one is used from then on.
 func (a *Agent) reach(ctx context.Context, u Upstream) (c *pgx.Conn, err error) {
 	for _, password := range a.secret.keys() {
-		c, err = reach(ctx, u, password)
+		c, err = reach(ctx, u, password, a.srv.certificate.trust())
 		var said *pgconn.PgError
 		if errors.As(err, &said) && said.Code == wrongPassword {
 			continue
@@ -65,8 +65,8 @@ func (a *Agent) reach(ctx context.Context, u Upstream) (c *pgx.Conn, err error) 
 const wrongPassword = "28P01" // the SQLSTATE of PostgreSQL
 
 // reach connects to another engine.
-func reach(ctx context.Context, u Upstream, password string) (*pgx.Conn, error) {
-	cfg, err := pgx.ParseConfig("user=" + superuser + " dbname=postgres sslmode=prefer application_name=pawl connect_timeout=3")
+func reach(ctx context.Context, u Upstream, password, trust string) (*pgx.Conn, error) {
+	cfg, err := pgx.ParseConfig("user=" + superuser + " dbname=postgres " + sslmode(trust) + " application_name=pawl connect_timeout=3")
 	if err != nil {
 		return nil, err
 	}

@@ -15,21 +15,23 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
 
 // WatchConfig is the configuration of a cluster manager. It does not change while the manager
 // runs.
 type WatchConfig struct {
-	Cluster   port.Ref `json:"cluster"`
-	Listen    string   `json:"listen"` // host:port of its HTTP
-	Node      string   `json:"node,omitempty"`
-	Version   string   `json:"version,omitempty"`
-	TokenFile string   `json:"tokenFile"`
-	CertFile  string   `json:"certFile,omitempty"`
-	KeyFile   string   `json:"keyFile,omitempty"`
-	GrantDir  string   `json:"grantDir,omitempty"` // folder of a GrantFile; empty: the caller of NewWatcher gives a Granter
-	Every     Duration `json:"every,omitzero"`     // between two rounds; default 1 s
-	Misses    int      `json:"misses,omitempty"`   // rounds without a writer before a failover; default 5
+	Cluster   port.Ref      `json:"cluster"`
+	Listen    string        `json:"listen"` // host:port of its HTTP
+	Node      string        `json:"node,omitempty"`
+	Version   string        `json:"version,omitempty"`
+	TokenFile string        `json:"tokenFile"`
+	CertFile  string        `json:"certFile,omitempty"`
+	KeyFile   string        `json:"keyFile,omitempty"`
+	GrantDir  string        `json:"grantDir,omitempty"` // folder of a GrantFile; empty: the caller of NewWatcher gives a Granter
+	Every     host.Duration `json:"every,omitzero"`     // between two rounds; default 1 s
+	Misses    int           `json:"misses,omitempty"`   // rounds without a writer before a failover; default 5
 }
 
 // WatchStateStore stores a WatchState durably.
@@ -46,22 +48,22 @@ type FileWatchStateStore struct{ Path string }
 // Load implements WatchStateStore.
 func (f FileWatchStateStore) Load(context.Context) (WatchState, error) {
 	var s WatchState
-	err := ReadJSON(f.Path, &s)
+	err := host.ReadJSON(f.Path, &s)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	return s, trouble(err)
+	return s, host.Trouble(err)
 }
 
 // Save implements WatchStateStore.
 func (f FileWatchStateStore) Save(_ context.Context, s WatchState) error {
-	return trouble(WriteJSON(f.Path, s))
+	return host.Trouble(host.WriteJSON(f.Path, s))
 }
 
 // WatcherOptions are the options of NewWatcher.
 type WatcherOptions struct {
 	Config WatchConfig
-	Grants Granter         // nil: the GrantFile of Config.GrantDir
+	Grants lease.Granter   // nil: the GrantFile of Config.GrantDir
 	Store  WatchStateStore // where it stores its state
 	Log    *slog.Logger    // nil: none
 	HTTP   *http.Client    // for calls of agents; nil: a client with short limits
@@ -70,7 +72,7 @@ type WatcherOptions struct {
 // Watcher is the cluster manager.
 type Watcher struct {
 	cfg    WatchConfig
-	grants Granter
+	grants lease.Granter
 	store  WatchStateStore
 	log    *slog.Logger
 	http   *http.Client
@@ -93,7 +95,7 @@ type Watcher struct {
 // view is the result of the last round.
 type view struct {
 	at      time.Time
-	grant   Grant
+	grant   lease.Grant
 	writes  bool // the holder of the grant
 	seen    map[string]AgentStatus
 	code    fault.Code
@@ -104,7 +106,7 @@ type view struct {
 func NewWatcher(ctx context.Context, o WatcherOptions) (*Watcher, error) {
 	w := &Watcher{cfg: o.Config, grants: o.Grants, store: o.Store, log: o.Log, http: o.HTTP, kick: make(chan struct{}, 1), changed: make(chan struct{})}
 	if w.cfg.Every <= 0 {
-		w.cfg.Every = Duration(time.Second)
+		w.cfg.Every = host.Duration(time.Second)
 	}
 	if w.cfg.Misses <= 0 {
 		w.cfg.Misses = 5
@@ -119,7 +121,7 @@ func NewWatcher(ctx context.Context, o WatcherOptions) (*Watcher, error) {
 		if w.cfg.GrantDir == "" {
 			return nil, errors.New("the configuration of the cluster manager: grantDir is empty, and no other record of the grant was given")
 		}
-		w.grants = GrantFile{Dir: w.cfg.GrantDir}
+		w.grants = lease.GrantFile{Dir: w.cfg.GrantDir}
 	}
 	if w.store == nil {
 		return nil, errors.New("a cluster manager needs a memory")
@@ -371,7 +373,7 @@ func (w *Watcher) stop(ctx context.Context, s WatchState, names []string) {
 type WatchCommand struct {
 	Dir    string          // folder of its state, in state.json
 	Config string          // file with a WatchConfig; empty: config.json in Dir
-	Grants Granter         // nil: as the configuration says
+	Grants lease.Granter   // nil: as the configuration says
 	Store  WatchStateStore // nil: state.json in Dir
 	Log    *slog.Logger    // nil: none
 }
@@ -382,13 +384,13 @@ func (c WatchCommand) Run(ctx context.Context) error {
 		c.Config = filepath.Join(c.Dir, "config.json")
 	}
 	var cfg WatchConfig
-	if err := ReadJSON(c.Config, &cfg); err != nil {
+	if err := host.ReadJSON(c.Config, &cfg); err != nil {
 		return fmt.Errorf("the configuration of the cluster manager: %w", err)
 	}
 	if c.Store == nil {
-		lock, err := TryLock(filepath.Join(c.Dir, "manager.lock"))
+		lock, err := host.TryLock(filepath.Join(c.Dir, "manager.lock"))
 		if err != nil {
-			return trouble(err)
+			return host.Trouble(err)
 		}
 		if lock == nil {
 			return fmt.Errorf("another cluster manager has %s", c.Dir)
@@ -401,4 +403,14 @@ func (c WatchCommand) Run(ctx context.Context) error {
 		return err
 	}
 	return w.Run(ctx)
+}
+
+// sighting returns what the manager knows of the lease, for a candidate; nil: nothing.
+func (w *Watcher) sighting() *lease.Sighting {
+	if witness, ok := w.grants.(lease.Witness); ok {
+		if s, ok := witness.Sighting(time.Now()); ok {
+			return &s
+		}
+	}
+	return nil
 }

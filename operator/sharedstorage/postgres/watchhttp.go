@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
 )
 
 // The calls of a cluster manager.
@@ -22,14 +23,14 @@ type (
 		Name string `json:"name"`
 	}
 	haCall struct {
-		On  bool     `json:"on"`
-		For Duration `json:"for,omitzero"` // off for so long, by the clock of the manager; zero: without an end
+		On  bool          `json:"on"`
+		For host.Duration `json:"for,omitzero"` // off for so long, by the clock of the manager; zero: without an end
 	}
 	// topologyAnswer has the time that is left until Topology.Until: the clocks of two machines
 	// differ by more than such a time may be.
 	topologyAnswer struct {
 		port.Topology
-		Left Duration `json:"left,omitzero"`
+		Left host.Duration `json:"left,omitzero"`
 	}
 )
 
@@ -83,7 +84,7 @@ func (w *Watcher) Topology() port.Topology {
 func (w *Watcher) topologyAnswer() topologyAnswer {
 	out := topologyAnswer{Topology: w.Topology()}
 	if !out.Until.IsZero() {
-		out.Left = Duration(max(time.Until(out.Until), 1))
+		out.Left = host.Duration(max(time.Until(out.Until), 1))
 	}
 	return out
 }

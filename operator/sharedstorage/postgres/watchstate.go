@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
 
 // WatchState is what a cluster manager must not forget.
@@ -92,7 +93,7 @@ func (s WatchState) all(writer string) []string {
 func (s WatchState) membership() Membership {
 	m := Membership{Version: s.Version, Durability: s.Durability, Names: s.names(), Epoch: s.Sync.Epoch, Sync: s.Sync.Want}
 	for _, member := range s.Members {
-		m.Peers = append(m.Peers, Peer{Name: member.Name, Node: member.Node, Agent: member.Agent})
+		m.Peers = append(m.Peers, lease.Peer{Name: member.Name, Node: member.Node, Agent: member.Agent})
 	}
 	return m
 }
@@ -112,7 +113,7 @@ func (s WatchState) located(t tick) WatchState {
 // tick is the observation of one round.
 type tick struct {
 	now   time.Time
-	grant Grant
+	grant lease.Grant
 	seen  map[string]AgentStatus // statuses of those that answered
 }
 

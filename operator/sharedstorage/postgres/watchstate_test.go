@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
 
 func TestFailoverIsOnOffAndBack(t *testing.T) {
@@ -44,7 +45,7 @@ func TestTooManyWriters(t *testing.T) {
 		"one that nobody allowed": {map[string]AgentStatus{"a": writer(2), "b": writer(0)}, []string{"b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := (tick{grant: Grant{Writer: "a", Epoch: 2}, seen: c.seen}).tooMany(); !slices.Equal(got, c.want) {
+			if got := (tick{grant: lease.Grant{Writer: "a", Epoch: 2}, seen: c.seen}).tooMany(); !slices.Equal(got, c.want) {
 				t.Errorf("fenced are %v, want %v", got, c.want)
 			}
 		})
@@ -61,7 +62,7 @@ func TestASafeFailoverHasEveryAnsweredCommit(t *testing.T) {
 		for _, name := range append([]string{"a"}, readers...) {
 			s.add(WatchMember{Member: port.Member{Name: name}})
 		}
-		grant := Grant{Writer: "a", Epoch: 1}
+		grant := lease.Grant{Writer: "a", Epoch: 1}
 		log, acked := uint64(100), uint64(0)                      // of the writer; answered
 		has := map[string]uint64{"b": 50, "c": 50, "d": 50}       // of the readers
 		alive := map[string]bool{"b": true, "c": true, "d": true} // and streaming
@@ -153,7 +154,7 @@ func TestNoFailoverIsSafeWhenAllReadersLeave(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	s := WatchState{Durability: Strict, Sync: SyncState{Epoch: 1, Names: []string{"b"}, Want: []string{"b"}, Confirmed: now, Mark: 1, Safe: true}}
 	s.add(WatchMember{Member: port.Member{Name: "a"}})
-	at := tick{now: now, grant: Grant{Writer: "a", Epoch: 1}, seen: map[string]AgentStatus{
+	at := tick{now: now, grant: lease.Grant{Writer: "a", Epoch: 1}, seen: map[string]AgentStatus{
 		"b": {Status: port.Status{Ready: true, Installed: true, Role: port.Follower, Received: 100}},
 	}}
 	usable := func(AgentStatus) bool { return true }
@@ -183,5 +184,18 @@ func TestSyncListOfAnAgent(t *testing.T) {
 		if got := c.r.sync("a", Strict, c.receiving); fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
+	}
+}
+
+// The manager sends the nodes that the agents have reported.
+func TestNodesOfMembers(t *testing.T) {
+	s := WatchState{Version: 4, Members: []WatchMember{{Member: port.Member{Name: "a", Node: "node-1"}, Agent: "http://a"}, {Member: port.Member{Name: "b", Node: "node-2"}}}}
+	at := tick{seen: map[string]AgentStatus{"a": {Node: "node-3"}, "b": {}}}
+	next := s.located(at)
+	if p := next.membership().Peers[0]; next.Version != 5 || p != (lease.Peer{Name: "a", Node: "node-3", Agent: "http://a"}) || next.Members[1].Node != "node-2" {
+		t.Errorf("%+v of version %d", next.Members, next.Version)
+	}
+	if s.Members[0].Node != "node-1" || next.located(at).Version != 5 {
+		t.Error("it changes the old state, or changes again")
 	}
 }

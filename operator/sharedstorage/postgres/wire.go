@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
 
 // AgentStatus is the status that an agent returns: the engine, and what the cluster manager needs
@@ -36,8 +37,8 @@ type (
 		Mode port.StopMode `json:"mode"`
 	}
 	promoteCall struct {
-		Epoch int64     `json:"epoch"`
-		Lease *Sighting `json:"lease,omitempty"` // what the caller knows of the lease of the former writer; nil: nothing
+		Epoch int64           `json:"epoch"`
+		Lease *lease.Sighting `json:"lease,omitempty"` // what the caller knows of the lease of the former writer; nil: nothing
 	}
 	followCall struct {
 		Writer Upstream `json:"writer"`

@@ -93,8 +93,8 @@ func (s instances) Ensure(ctx context.Context, ref port.Ref, want port.Instance)
 			if want.Type != "" {
 				i.Type = want.Type
 			}
-			if i.killed {
-				i.killed, i.upAt = false, now.Add(w.o.Times.Create)
+			if i.killed || i.ended && !w.cut(i) {
+				i.killed, i.ended, i.upAt = false, false, now.Add(w.o.Times.Create)
 				i.created++
 				i.Address = fmt.Sprintf("10.0.%d.1", i.created%256) // like a pod that was created again
 				w.state(i, port.Pending, "", now)
@@ -114,7 +114,7 @@ func (s instances) Recreate(ctx context.Context, ref port.Ref, want port.Instanc
 		switch {
 		case i == nil:
 			return port.Instance{}, port.PodLost.Errorf("there is no instance %s", want.Name)
-		case i.State == port.Leaving, w.cut(i), i.RunsAs(want) && !i.killed:
+		case i.State == port.Leaving, w.cut(i), i.RunsAs(want) && !i.killed && !i.ended:
 			return i.Instance, nil
 		case len(w.o.Versions) > 0 && want.Version != "" && !slices.Contains(w.o.Versions, want.Version):
 			return port.Instance{}, port.VersionUnsupported.Errorf("there is no version %q: %v", want.Version, w.o.Versions)
@@ -133,6 +133,7 @@ func (s instances) Recreate(ctx context.Context, ref port.Ref, want port.Instanc
 		}
 		e.clean = e.running || e.clean // its agent stops it fast
 		e.running, e.role, i.killed, i.upAt = false, port.NoRole, false, now.Add(w.o.Times.Create)
+		i.ended = false
 		i.created++
 		i.Address = fmt.Sprintf("10.0.%d.1", i.created%256)
 		if w.state(i, port.Pending, "", now); i.Node == "" {

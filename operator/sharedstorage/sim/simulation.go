@@ -61,6 +61,8 @@ type instance struct {
 	upAt    time.Time // end of Pending
 	goneAt  time.Time // end of Leaving
 	killed  bool      // the instance does not run until Ensure
+	ended   bool      // by Suspend: until Ensure or Recreate
+	endAt   time.Time // end of the pod of one that Suspend ends
 	created int       // how often it was created
 	engine  engine
 }

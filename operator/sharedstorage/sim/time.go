@@ -33,6 +33,15 @@ func (w *Simulation) advanceInstance(c *cluster, i *instance, now time.Time) {
 			delete(c.instances, i.Name)
 		}
 		return
+	case i.ended && !w.cut(i):
+		if i.engine.running { // its agent stops it fast
+			i.engine.running, i.engine.role, i.engine.clean = false, port.NoRole, true
+		}
+		if !now.Before(i.endAt) {
+			i.killed = false
+			w.state(i, port.Suspended, "", now)
+		}
+		return
 	case i.State == port.Unscheduled:
 		if name := w.choose(c, i.Instance); name != "" {
 			i.Node, i.upAt = name, now.Add(w.o.Times.Create)

@@ -55,6 +55,8 @@ func fillStore(t *testing.T, s sql.Store) {
 	owned.Owner, owned.Epoch = "w", 1
 	_, err = s.Create(ctx, owned, nil)
 	must(err)
+	log := &runstore.LogChunk{Step: "Build", Attempt: 2, Undo: true, LeftOut: 7, Bytes: 4, Lines: []runstore.LogLine{{At: owned.CreatedAt, Stream: runstore.LogErr, Text: "a<b"}}}
+	must(s.WriteLogs(ctx, []*runstore.LogWrite{{Run: owned.ID, Chunks: []*runstore.LogChunk{log}}}))
 }
 
 // A store moves from one database to the other and back without any change.
@@ -77,6 +79,9 @@ func TestPostgresStoresMoveBetweenDatabases(t *testing.T) {
 		return b.String()
 	}
 	first := export(p)
+	if !strings.Contains(first, `"x":"a<b"`) {
+		t.Error("the export holds no logs")
+	}
 
 	lite, err := sql.OpenSQLite(t.Context(), sql.Options{Path: filepath.Join(t.TempDir(), "pawl.db")})
 	if err != nil {

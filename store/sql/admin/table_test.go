@@ -11,7 +11,7 @@ import (
 
 // An export would lose a table that is neither in exportedTables nor written separately.
 func TestExportKnowsEveryTable(t *testing.T) {
-	known := []string{"migration", "run", "birth", "event", "signal", "definition", "counter", "object", "feed", "lock",
+	known := []string{"migration", "run", "birth", "event", "signal", "definition", "counter", "object", "feed", "lock", "run_log", "run_log_size",
 		"change", "idempotency", "run_label", // a restored store does not need these
 		"sqlite_sequence"}
 	known = append(known, admin.ExportedTables()...)

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/fault"
@@ -448,6 +449,38 @@ func ReadEvents(run string, data []byte, numbers ...*int64) (events []runtype.Ev
 		events = append(events, v)
 	}
 	return events, d.err
+}
+
+// CountEvents returns how many events ReadEvents would read, and whether one is of these kinds. It allocates nothing.
+func CountEvents(data []byte, kinds []runtype.EventKind, numbers ...*int64) (n int, found bool, err error) {
+	d := newDecoder(data)
+	for _, n := range numbers {
+		*n = d.int()
+	}
+	for left := d.uint(); left > 0 && d.err == nil; left-- {
+		if len(d.b) == 0 {
+			d.fail("an event is cut off")
+			break
+		}
+		f := flags(d.b[0])
+		d.b = d.b[1:]
+		found = slices.Contains(kinds, named(d, runtype.EventKinds)) || found
+		d.int() // of the run
+		d.time()
+		if f.has(eventStep) {
+			d.part()
+		}
+		if f.has(eventAttempt) {
+			d.int()
+		}
+		for _, text := range [...]int{eventActor, eventReason, eventMessage, eventCode, eventData} {
+			if f.has(text) {
+				d.part()
+			}
+		}
+		n++
+	}
+	return n, found, d.err
 }
 
 // AppendSignal writes a signal without its id.

@@ -19,6 +19,7 @@ type Dump struct {
 	Signals []runtype.Signal      `json:"signals,omitempty"`
 	Seen    []string              `json:"seen,omitempty"` // ids of consumed signals
 	Events  []runtype.Event       `json:"events,omitempty"`
+	Logs    *runstore.LogPage     `json:"logs,omitempty"`
 }
 
 // EachDefinition calls fn for every definition.
@@ -77,6 +78,9 @@ func (s *Store) dump(x db.Session, key int64, id string) (d Dump, err error) {
 		return d, err
 	}
 	if err := x.Query(s.texts.Seen, []any{key}, func(r db.Row) error { d.Seen = append(d.Seen, r.Text(0)); return nil }); err != nil {
+		return d, err
+	}
+	if d.Logs, err = dumpLogs(x, key); err != nil {
 		return d, err
 	}
 	if damage != nil {

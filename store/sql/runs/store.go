@@ -31,6 +31,7 @@ var (
 	_ runstore.Lister      = (*Store)(nil)
 	_ runstore.Definitions = (*Store)(nil)
 	_ runstore.Retainer    = (*Store)(nil)
+	_ runstore.Logs        = (*Store)(nil)
 )
 
 // Dialect is the part of a run store that differs between the databases.
@@ -73,7 +74,9 @@ type Texts struct {
 	// Events reads events of all runs from a position: transaction, row, run, data. Its parameters are
 	// the position and a limit.
 	Events string
-	Seen   string // ids of the consumed signals of a run
+	// Rows is Events with the key of a run instead of the run, which ID reads then. Empty: Events is as cheap.
+	Rows, ID string
+	Seen     string // ids of the consumed signals of a run
 
 	Chained bool // rows of event name the row before of the same run, and the body names the newest
 }

@@ -252,7 +252,7 @@ func (c *container) start(ctx context.Context, reference string) (*process, erro
 	}
 	argv := image.argv(c.spec.Command, c.spec.Args)
 	for i, word := range argv {
-		argv[i] = s.mapping.rewrite(expand(word, vars))
+		argv[i] = s.mapping.rewrite(listenAt(pod.Status.PodIP, expand(word, vars)))
 	}
 	p, err := s.launch(argv, c.w.newLog(c.spec.Name, c.restarts()))
 	if err != nil {

@@ -12,7 +12,7 @@
 // address, 127.x.y.z: status.podIP. With Options.DNS, as root, the names of pods and Services
 // resolve to these addresses, through an /etc/resolv.conf of its own. A program must listen at that address (the
 // field reference status.podIP as an environment variable), not at 0.0.0.0, or
-// two pods compete for a port. A pod keeps its address when its containers
+// two pods compete for a port; an argument --listen=:PORT gets the address. A pod keeps its address when its containers
 // restart.
 //
 // Each container has a root: a folder, named by the environment variable

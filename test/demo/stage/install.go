@@ -18,7 +18,7 @@ func (s *Stage) Install(ctx context.Context, edits ...Edit) error {
 	s.Print("$ kubectl apply --server-side -f deploy/install.yaml")
 	var wrong error
 	err := deploy.Install(ctx, s.Plane, func(u *unstructured.Unstructured) bool {
-		for _, edit := range append(edits, ownAddress) {
+		for _, edit := range edits {
 			if err := edit(u); err != nil && wrong == nil {
 				wrong = fmt.Errorf("deploy/install.yaml: %s %s: %w", u.GetKind(), u.GetName(), err)
 			}
@@ -32,23 +32,6 @@ func (s *Stage) Install(ctx context.Context, edits ...Edit) error {
 		return err
 	}
 	return s.Kubectl(ctx, "-n", deploy.Namespace, "rollout", "status", "deployment/"+deploy.Name, "--timeout=3m")
-}
-
-// ownAddress makes each operator listen at the address of its pod: pods of the fake
-// kubelet share one network.
-func ownAddress(u *unstructured.Unstructured) error {
-	return operator(u, func(container map[string]any) error {
-		env, _ := container["env"].([]any)
-		container["env"] = append([]any{map[string]any{"name": "POD_IP", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "status.podIP"}}}}, env...)
-		args, _ := container["args"].([]any)
-		for i, arg := range args {
-			if arg == "--listen=:7296" {
-				args[i] = "--listen=$(POD_IP):7296"
-				return nil
-			}
-		}
-		return fmt.Errorf("no operator listens at :7296: %v", args)
-	})
 }
 
 // RolloutExec is what the value rollout.exec of the chart adds: probes and handovers of Rollouts may run

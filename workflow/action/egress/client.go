@@ -12,6 +12,8 @@ import (
 // DialTimeout is how long connecting and the TLS handshake may take each.
 const DialTimeout = 10 * time.Second
 
+const idleFor = 30 * time.Second
+
 // ClientOptions are those of one client. The zero value follows no redirect.
 type ClientOptions struct {
 	TLS       *tls.Config // nil: the defaults of crypto/tls
@@ -19,10 +21,12 @@ type ClientOptions struct {
 	Sensitive []string    // headers that are removed when a redirect leads to another origin, beside Referer
 	// Conn wraps each connection. nil: it is used as it is.
 	Conn func(net.Conn) net.Conn
+	// Idle is how many idle connections to a host are kept, for half a minute. The client is for one URL then:
+	// a connection that one URL may use must not serve another URL. 0: none is kept.
+	Idle int
 }
 
-// Client returns a client that reaches what the policy allows; a refusal is AddressRefused. It
-// keeps no connections: a connection that one URL may use must not serve another URL.
+// Client returns a client that reaches what the policy allows; a refusal is AddressRefused.
 func (p *Policy) Client(o ClientOptions) *http.Client {
 	open := &net.Dialer{Timeout: DialTimeout}
 	guarded := &net.Dialer{Timeout: DialTimeout, ControlContext: p.control}
@@ -32,7 +36,9 @@ func (p *Policy) Client(o ClientOptions) *http.Client {
 			DialContext:            o.dial(d),
 			TLSClientConfig:        o.TLS,
 			TLSHandshakeTimeout:    DialTimeout,
-			DisableKeepAlives:      true,
+			DisableKeepAlives:      o.Idle == 0,
+			MaxIdleConnsPerHost:    o.Idle,
+			IdleConnTimeout:        idleFor,
 			MaxResponseHeaderBytes: 256 << 10,
 		}
 	}
@@ -70,7 +76,13 @@ func (o ClientOptions) dial(d *net.Dialer) func(ctx context.Context, network, ad
 // splitTransport sends each request, redirects included, with the transport that its URL may use.
 type splitTransport struct {
 	policy        *Policy
-	open, guarded http.RoundTripper
+	open, guarded *http.Transport
+}
+
+// CloseIdleConnections closes what Client.CloseIdleConnections is to close.
+func (s *splitTransport) CloseIdleConnections() {
+	s.open.CloseIdleConnections()
+	s.guarded.CloseIdleConnections()
 }
 
 // RoundTrip implements http.RoundTripper.

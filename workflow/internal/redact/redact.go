@@ -18,14 +18,77 @@ type Redactor struct {
 	values []string // longest first, so that no part of a longer value remains
 }
 
-// Add adds a value to redact.
+// Add adds a value to redact, in all its forms.
 func (h *Redactor) Add(value string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(value) > 0 && !slices.Contains(h.values, value) {
-		h.values = append(h.values, value)
-		slices.SortStableFunc(h.values, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	for _, form := range Forms(value) {
+		if !slices.Contains(h.values, form) {
+			h.values = append(h.values, form)
+		}
 	}
+	slices.SortStableFunc(h.values, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+}
+
+// Forms returns what a value looks like where it is printed: as it is, without space around it, and
+// as JSON writes it, with and without escapes of <, > and &. An empty value has none.
+func Forms(value string) (forms []string) {
+	add := func(form string) {
+		if form != "" && !slices.Contains(forms, form) {
+			forms = append(forms, form)
+		}
+	}
+	add(value)
+	add(strings.TrimSpace(value))
+	for _, escape := range []bool{true, false} {
+		var quoted strings.Builder
+		e := json.NewEncoder(&quoted)
+		e.SetEscapeHTML(escape)
+		if e.Encode(value) == nil {
+			add(strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(quoted.String()), `"`), `"`))
+		}
+	}
+	return forms
+}
+
+// Stream is Text for a text that comes in parts. It returns the redacted beginning of the text and a
+// rest that may be the beginning of a value: the caller puts the next part behind it.
+func (h *Redactor) Stream(text string) (clean, rest string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.values) == 0 {
+		return text, ""
+	}
+	var b strings.Builder
+	for {
+		held := h.held(text)
+		at, length := len(text), 0
+		for _, value := range h.values { // longest first
+			if i := strings.Index(text[:min(len(text), at+len(value))], value); i >= 0 && i < at {
+				at, length = i, len(value)
+			}
+		}
+		if length == 0 || at >= held {
+			b.WriteString(text[:held])
+			return b.String(), text[held:]
+		}
+		b.WriteString(text[:at])
+		b.WriteString("***")
+		text = text[at+length:]
+	}
+}
+
+// held returns where the longest end of a text begins that is the beginning of a value, and not all of it.
+func (h *Redactor) held(text string) int {
+	from := len(text)
+	for _, value := range h.values {
+		for i := max(0, len(text)-len(value)+1); i < from; i++ {
+			if strings.HasPrefix(value, text[i:]) {
+				from = i
+			}
+		}
+	}
+	return from
 }
 
 // Any reports whether there is a value to redact.

@@ -7,7 +7,7 @@
 //		})
 //	}
 //
-// It tests Store, and Claimer, Lister, Definitions and Retainer if the store implements them.
+// It tests Store, and Claimer, Lister, Definitions, Retainer and Logs if the store implements them.
 package storetest
 
 import (
@@ -67,7 +67,7 @@ func Run(t *testing.T, h Harness) {
 		{"Signals", testSignals}, {"Mail", testMail}, {"Faults", testFaults},
 		{"Claim", testClaim}, {"Workers", testWorkers},
 		{"List", testList}, {"History", testHistory}, {"Await", testAwait},
-		{"Definitions", testDefinitions}, {"Retention", testRetention},
+		{"Definitions", testDefinitions}, {"Retention", testRetention}, {"Logs", testLogs},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, h) })
 	}

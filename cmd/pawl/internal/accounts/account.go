@@ -106,7 +106,8 @@ func (a verbs) accountCommand() *cobra.Command {
 admin those of its domain and below, an operator everything. NAME is a name that
 only one account has, DOMAIN/NAME, or an id.
 
-With --server they ask a server; else the local store, as the operator.`,
+They ask the server of --server or of the current context; else, or with --dsn or
+--store, the local store, as the operator.`,
 		"  pawl account create uma\n  pawl account disable uma\n  pawl account list",
 		create, list, limit, a.disabling("account", "disable", true), a.disabling("account", "enable", false))
 }
@@ -288,6 +289,8 @@ func (a verbs) warnOpenModeEnds(ctx context.Context, b backend.Accounts, own str
 	create := "env -u PAWL_SERVER pawl token create"
 	if a.Flags.DSN != "" {
 		create += " --dsn " + a.Flags.DSN
+	} else {
+		create += " --store sqlite" // not the server of a context
 	}
 	how := "On the machine of the server, with its --dsn,\nthis keeps the command line working: export PAWL_TOKEN=$(" + create + " | sed -n 's/^token *//p')\n"
 	if own != "" {

@@ -7,6 +7,7 @@ package backend
 
 import (
 	"context"
+	"time"
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/machine"
@@ -35,6 +36,8 @@ type Runs interface {
 	List(ctx context.Context, q runstore.Query) (view.Runs, error)
 	// History returns the events after one, oldest first.
 	History(ctx context.Context, id string, after int64, limit int) ([]view.Event, error)
+	// Logs calls emit with what the steps of a run have printed, in the order of writing.
+	Logs(ctx context.Context, id string, of LogsOf, emit func([]view.LogLine) error) error
 	// Request sends a request: durable when it returns nil. A request that is refused at once is an error.
 	Request(ctx context.Context, id string, verb runtype.Verb, ask workflow.RunRequest) error
 	Send(ctx context.Context, id string, s runtype.Signal) error
@@ -47,6 +50,14 @@ type Runs interface {
 	Alone() bool
 	// Advance works on one run until it rests, if nobody else does.
 	Advance(ctx context.Context, id string) error
+}
+
+// LogsOf selects the lines of Logs.
+type LogsOf struct {
+	Step   string    // instance name; empty: all
+	Since  time.Time // only lines that are not older
+	Tail   int       // begin with so many of the newest lines; 0: with the oldest
+	Follow bool      // go on until the run, or the step, has ended, or ctx ends
 }
 
 // Definitions are the flows, machines and faults that are loaded.

@@ -7,8 +7,26 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/machine/driver"
+	"github.com/pawl-dev/pawl/notification"
+	"github.com/pawl-dev/pawl/schedule"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
 )
+
+// ScheduleKind is the kind of schedules, which each server serves.
+var ScheduleKind = scheduleKind()
+
+func scheduleKind() driver.ServedKind {
+	spec, _ := schedule.Schema{}.MarshalJSON() // a constant
+	return driver.ServedKind{Kind: schedule.Kind, Spec: spec, Schema: schedule.Schema{}}
+}
+
+// NotificationKind is the kind of notifications, which each server serves.
+var NotificationKind = notificationKind()
+
+func notificationKind() driver.ServedKind {
+	spec, _ := notification.Schema{}.MarshalJSON() // a constant
+	return driver.ServedKind{Kind: notification.Kind, Spec: spec, Schema: notification.Schema{}}
+}
 
 // kindsName is where a server keeps the kinds that it serves, beside the locks:
 // commands that open its store read there which kinds are served.
@@ -48,7 +66,12 @@ func (s Store) Kinds(ctx context.Context) ([]driver.ServedKind, error) {
 // compiled makes schemas of those that can be read.
 func compiled(kinds []driver.ServedKind) []driver.ServedKind {
 	for i, k := range kinds {
-		if len(k.Spec) > 0 {
+		switch {
+		case k.Kind == schedule.Kind: // its schema does not say whether a calendar makes sense
+			kinds[i].Schema = schedule.Schema{}
+		case k.Kind == notification.Kind: // nor this one whether a template makes JSON
+			kinds[i].Schema = notification.Schema{}
+		case len(k.Spec) > 0:
 			if schema, err := flowfile.NewSchema(k.Spec); err == nil {
 				kinds[i].Schema = schema
 			}

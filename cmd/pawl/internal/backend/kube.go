@@ -290,6 +290,15 @@ func (k *Kube) History(ctx context.Context, id string, after int64, limit int) (
 	return view.OfEvents(events), err
 }
 
+// Logs implements Runs: objects of a cluster are no place for lines.
+func (k *Kube) Logs(ctx context.Context, id string, _ LogsOf, _ func([]view.LogLine) error) error {
+	_, r, err := k.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	return runstore.LogsNotKept.Errorf("run %s is an object of a Kubernetes cluster", r.ID)
+}
+
 // Request implements Runs: the request is kept in the run's object, where its worker finds it.
 func (k *Kube) Request(ctx context.Context, id string, verb runtype.Verb, ask workflow.RunRequest) error {
 	from, r, err := k.find(ctx, id)

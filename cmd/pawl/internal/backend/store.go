@@ -2,6 +2,8 @@ package backend
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,6 +42,7 @@ type fullStore interface {
 	runstore.Lister
 	runstore.Definitions
 	runstore.Retainer
+	runstore.Logs
 	Objects() control.Objects
 	Locks() lock.Backend
 	Close() error
@@ -227,6 +230,15 @@ func (o StoreOptions) Path() string {
 		return DefaultPath()
 	}
 	return strings.TrimPrefix(strings.TrimPrefix(o.DSN, "sqlite:"), "//")
+}
+
+// Absent reports a SQLite store whose file does not exist.
+func (o StoreOptions) Absent() bool {
+	if o.Shared() || o.Kind != "" && o.Kind != "sqlite" {
+		return false
+	}
+	_, err := os.Stat(o.Path())
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // IsOwner reports whether this process may work on the store.

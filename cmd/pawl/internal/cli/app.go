@@ -1,7 +1,7 @@
 // Package cli is what the verbs of pawl share: one call with its streams, flags and target, the backend that
 // these name, and how results, errors and completions are printed.
 //
-//	flags > PAWL_… > --config ─▶ App ─▶ Open ─▶ backend
+//	flags > PAWL_… > --config > current context ─▶ App ─▶ Open ─▶ backend
 //	                              └──▶ Emit, Fail ─▶ text, JSON or YAML, exit code
 package cli
 
@@ -39,12 +39,13 @@ type App struct {
 	Target   Target // cluster and namespaces of this call
 
 	completes bool // a shell asks for words
+	asked     asked
 }
 
 // Flags are the flags of all verbs.
 type Flags struct {
 	Config, Server, Store, DSN, Output, As, LogLevel, SecretsDir string
-	Kubeconfig, Context                                          string
+	Kubeconfig, Context, ServerContext                           string
 	Kubernetes                                                   bool
 	Flows, Machines, Actions, HTTPAllow                          []string
 	NoColor                                                      bool
@@ -71,13 +72,14 @@ func End(code int) error {
 func (a *App) Fail(ctx context.Context, err error) int {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		fmt.Fprintln(a.Err, "pawl: ended before it was done")
+		a.noteContext()
 		return view.ExitActive
 	}
 	problem := problemOf(err)
 	code := view.ExitOf(problem)
 	switch a.Flags.Output {
 	case "json", "yaml":
-		if text, err := a.encode(problem); err == nil {
+		if text, err := a.encode(a.withContext(problem)); err == nil {
 			fmt.Fprint(a.Err, text)
 			return code
 		}
@@ -88,6 +90,7 @@ func (a *App) Fail(ctx context.Context, err error) int {
 		return code
 	}
 	fmt.Fprintln(a.Err, "pawl: "+strings.Join(problem.Lines(a.Style(a.Err)), "\n"))
+	a.noteContext()
 	return code
 }
 
@@ -133,6 +136,9 @@ func Terminal(w io.Writer) (width, height int, ok bool) {
 
 // Emit prints a result in the form of --output. name is the output of -o name.
 func (a *App) Emit(v any, names []string, text func() string) error {
+	if done, err := a.emitPaths(v); done {
+		return err
+	}
 	switch a.Flags.Output {
 	case "json", "yaml":
 		encoded, err := a.encode(v)
@@ -237,6 +243,7 @@ type Access int
 const (
 	Reads Access = iota // a client of the store, even if nobody owns it
 	Sends               // owns the store if nobody else does
+	Looks               // as Reads; a SQLite store that does not exist is empty, and is not created
 )
 
 // Open returns the backend that the flags name. files are flow files to execute.
@@ -251,8 +258,12 @@ func (a *App) Open(ctx context.Context, how Access, files ...string) (backend.Ba
 }
 
 func (a *App) openLocal(ctx context.Context, how Access, files ...string) (*backend.Local, error) {
+	store := a.StoreOptions()
+	if how == Looks && store.Absent() {
+		store = backend.StoreOptions{Kind: "memory"}
+	}
 	return backend.OpenLocal(ctx, backend.LocalOptions{
-		Store: a.StoreOptions(), Client: how == Reads, Flows: append(files, a.Flags.Flows...), Machines: a.Flags.Machines,
+		Store: store, Client: how != Sends, Flows: append(files, a.Flags.Flows...), Machines: a.Flags.Machines,
 		Actions: a.Flags.Actions, HTTPAllow: a.Flags.HTTPAllow, Secrets: a.Secrets(), Logger: a.Logger(),
 	})
 }
@@ -296,12 +307,9 @@ func (a *App) Verb(do func(ctx context.Context, cmd *cobra.Command, args []strin
 
 // CheckFlags refuses values of global flags: USAGE_WRONG.
 func (a *App) CheckFlags() error {
-	switch a.Flags.Output {
-	case "", "text", "json", "yaml", "name":
-	default:
-		output := a.Flags.Output
+	if err := checkOutput(a.Flags.Output); err != nil {
 		a.Flags.Output = ""
-		return Usage.Errorf("-o %s: it is text, json, yaml or name", output)
+		return err
 	}
 	if a.Flags.Timeout < 0 {
 		return Usage.Errorf("--timeout %s: it is a time such as 30s, or 0 for none", a.Flags.Timeout)

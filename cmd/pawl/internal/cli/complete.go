@@ -41,7 +41,7 @@ func OpenForCompletion[B io.Closer](a *App, cmd *cobra.Command, open func(ctx co
 
 // completing reads suggestions from the backend.
 func (a *App) completing(cmd *cobra.Command, do func(ctx context.Context, b backend.Backend) []string) ([]string, cobra.ShellCompDirective) {
-	return OpenForCompletion(a, cmd, func(ctx context.Context) (backend.Backend, error) { return a.Open(ctx, Reads) }, do)
+	return OpenForCompletion(a, cmd, func(ctx context.Context) (backend.Backend, error) { return a.Open(ctx, Looks) }, do)
 }
 
 func runIDs(ctx context.Context, b backend.Backend) []string {
@@ -100,7 +100,7 @@ func (a *App) objectNames(ctx context.Context, b backend.Backend, kind string) [
 	if err != nil {
 		return nil
 	}
-	page, err := objects.List(ctx, control.Query{Kind: kind, Limit: control.MaxPage})
+	page, err := objects.List(ctx, control.Query{Kind: a.KindOf(kind), Limit: control.MaxPage})
 	if err != nil {
 		return nil
 	}
@@ -125,6 +125,15 @@ func (a *App) CompleteRuns(cmd *cobra.Command, args []string, _ string) ([]strin
 
 // CompleteRunSteps suggests a run, then those of its steps that are not settled.
 func (a *App) CompleteRunSteps(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.completeSteps(cmd, args, func(s view.Step) bool { return !s.Phase.Settled() })
+}
+
+// CompleteReachedSteps suggests a run, then its steps.
+func (a *App) CompleteReachedSteps(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.completeSteps(cmd, args, func(view.Step) bool { return true })
+}
+
+func (a *App) completeSteps(cmd *cobra.Command, args []string, wanted func(view.Step) bool) ([]string, cobra.ShellCompDirective) {
 	switch len(args) {
 	case 0:
 		return a.completing(cmd, runIDs)
@@ -136,7 +145,7 @@ func (a *App) CompleteRunSteps(cmd *cobra.Command, args []string, _ string) ([]s
 			}
 			var steps []string
 			for _, s := range r.Steps {
-				if !s.Phase.Settled() {
+				if wanted(s) {
 					steps = append(steps, s.Name+"\t"+string(s.Phase))
 				}
 			}
@@ -154,7 +163,12 @@ func (a *App) CompleteKinds(cmd *cobra.Command, args []string, _ string) ([]stri
 	case 1:
 		return a.completing(cmd, func(ctx context.Context, b backend.Backend) []string { return a.objectNames(ctx, b, args[0]) })
 	}
-	return nil, cobra.ShellCompDirectiveNoFileComp
+	if cmd.ValidateArgs(append(slices.Clone(args), "another")) != nil { // the verb takes no more
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.completing(cmd, func(ctx context.Context, b backend.Backend) []string {
+		return slices.DeleteFunc(a.objectNames(ctx, b, args[0]), func(name string) bool { return slices.Contains(args[1:], name) })
+	})
 }
 
 // CompleteRunsOrKinds suggests a run or a kind, then names of objects.

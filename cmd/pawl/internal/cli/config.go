@@ -17,7 +17,7 @@ import (
 var reserved = []string{"PAWL_RUN", "PAWL_STEP", "PAWL_KEY", "PAWL_ATTEMPT", "PAWL_EPOCH", "PAWL_TOKEN"}
 
 // unset are flags that neither environment nor file may give.
-var unset = []string{"help", "config"}
+var unset = []string{"help", "config", "version"}
 
 // variable is the environment variable of a flag.
 func variable(flag string) string {

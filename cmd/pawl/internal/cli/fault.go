@@ -33,6 +33,6 @@ var (
 	LocalOnly = fault.Declare(fault.Kind{
 		Code: "LOCAL_ONLY", Class: fault.Invalid,
 		Title:  "the verb needs the store itself",
-		Remedy: "Run the command on the machine of the store, with --dsn instead of --server, and without PAWL_SERVER.",
+		Remedy: "Run the command on the machine of the store, with --dsn or --store sqlite instead of --server, and without PAWL_SERVER.",
 	})
 )

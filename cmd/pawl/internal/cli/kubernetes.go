@@ -39,7 +39,7 @@ const (
 // The flags that name a target.
 var (
 	clusterFlags = []string{"kubernetes", "context", "kubeconfig"}
-	otherFlags   = []string{"server", "dsn", "store"}
+	otherFlags   = []string{"server", "server-context", "dsn", "store"}
 )
 
 // runKinds maps values of --store to the kind that a cluster stores runs as.
@@ -56,22 +56,32 @@ func Plugin(program string) (calls, completes bool) {
 // configured fills in the flags that were not given, and determines the target.
 func (a *App) configured(cmd *cobra.Command) error {
 	line := map[string]bool{}
-	for _, name := range append(clusterFlags, otherFlags...) {
+	for _, name := range slices.Concat(clusterFlags, otherFlags, localFlags) {
 		line[name] = cmd.Flags().Changed(name)
 	}
 	if err := configure(cmd, os.LookupEnv); err != nil {
 		return err
 	}
-	strongest := func(names []string) (rank int, flag string) {
-		for _, name := range names {
-			if by := rankOf(cmd, name, line[name]); by > rank {
-				rank, flag = by, name
-			}
-		}
-		return rank, flag
+	if err := a.useCluster(cmd, line); err != nil || a.Target.Kubernetes {
+		return err
 	}
-	cluster, clusterFlag := strongest(clusterFlags)
-	other, otherFlag := strongest(otherFlags)
+	return a.useContext(cmd, line)
+}
+
+// strongest returns how the strongest of some flags was given: rank 0 if none was.
+func strongest(cmd *cobra.Command, names []string, line map[string]bool) (rank int, flag string) {
+	for _, name := range names {
+		if by := rankOf(cmd, name, line[name]); by > rank {
+			rank, flag = by, name
+		}
+	}
+	return rank, flag
+}
+
+// useCluster determines whether the call is for Kubernetes.
+func (a *App) useCluster(cmd *cobra.Command, line map[string]bool) error {
+	cluster, clusterFlag := strongest(cmd, clusterFlags, line)
+	other, otherFlag := strongest(cmd, otherFlags, line)
 	if cmd.Flags().Changed("kubernetes") && !a.Flags.Kubernetes {
 		cluster = 0
 	} else if a.Plugin {
@@ -112,7 +122,7 @@ func flagText(flag string, rank int) string {
 // rankOf says how a flag was given: 0 if it was not, or is empty.
 func rankOf(cmd *cobra.Command, name string, line bool) int {
 	f := cmd.Flags().Lookup(name)
-	if f == nil || !f.Changed || f.Value.String() == "" || f.Value.String() == "false" {
+	if f == nil || !f.Changed || slices.Contains([]string{"", "false", "[]"}, f.Value.String()) {
 		return 0
 	}
 	if _, ofCluster := runsKept[strings.ToLower(f.Value.String())]; name == "store" && ofCluster {
@@ -132,13 +142,18 @@ func ownFlag(cmd *cobra.Command, name string) bool {
 	return cmd.Flags().Lookup(name) != cmd.Root().PersistentFlags().Lookup(name)
 }
 
+// topOf is the command right below pawl.
+func topOf(cmd *cobra.Command) *cobra.Command {
+	for cmd.HasParent() && cmd.Parent().HasParent() {
+		cmd = cmd.Parent()
+	}
+	return cmd
+}
+
 // targets reports a command that works on runs or objects of any backend; for
 // other commands, why says where they work.
 func targets(cmd *cobra.Command) (usesBackend bool, why string) {
-	top := cmd
-	for top.HasParent() && top.Parent().HasParent() {
-		top = top.Parent()
-	}
+	top := topOf(cmd)
 	if top.Name() == consoleVerb || top.Name() == devVerb && cmd != top {
 		return true, ""
 	}
@@ -169,7 +184,7 @@ func onlyOnKubernetes(cmd *cobra.Command, completes bool) bool {
 		return true
 	}
 	args := cmd.Flags().Args()
-	if len(args) == 0 || !slices.Contains([]string{"describe", "get", "history", "plan", "watch"}, cmd.Name()) {
+	if len(args) == 0 || !slices.Contains([]string{"describe", "get", "history", "plan", "wait", "watch"}, cmd.Name()) {
 		return false
 	}
 	kind, _, named := strings.Cut(args[0], "/")

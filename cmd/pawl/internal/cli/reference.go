@@ -8,6 +8,8 @@ import (
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/notification"
+	"github.com/pawl-dev/pawl/schedule"
 )
 
 // ObjectOf reads KIND NAME, or KIND/NAMESPACE/NAME. One word is the id of a run.
@@ -24,7 +26,17 @@ func (a *App) RefOf(kind, namespace, name string) control.Ref {
 	if before, after, ok := strings.Cut(name, "/"); ok {
 		namespace, name = before, after
 	}
-	return control.Ref{Kind: kind, Namespace: cmp.Or(namespace, a.Target.Namespace, "default"), Name: name}
+	return control.Ref{Kind: a.KindOf(kind), Namespace: cmp.Or(namespace, a.Target.Namespace, "default"), Name: name}
+}
+
+// KindOf returns the name of a kind that people write in small letters, or as several.
+func (a *App) KindOf(kind string) string {
+	if lower := strings.ToLower(kind); !a.Target.Kubernetes && (lower == "schedule" || lower == "schedules") {
+		return schedule.Kind
+	} else if !a.Target.Kubernetes && (lower == "notification" || lower == "notifications") {
+		return notification.Kind
+	}
+	return kind
 }
 
 // ListNamespace is the namespace of a list; empty: all.

@@ -2,27 +2,29 @@ package cli
 
 import (
 	"context"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
-	"github.com/pawl-dev/pawl/server"
 )
 
 // Remote returns the client of the server for cluster verbs.
 func (a *App) Remote() (*client.Client, error) {
-	url := a.Flags.Server
-	if url == "" {
-		url = "http://" + server.DefaultListen
+	o, err := a.clientOptions()
+	if err != nil {
+		return nil, err
 	}
-	return client.New(client.Options{URL: url, Token: os.Getenv("PAWL_TOKEN")})
+	return client.New(o)
 }
 
-// Server returns the backend of --server.
+// Server returns the backend of --server, or of a context.
 func (a *App) Server() (*backend.Remote, error) {
-	return backend.OpenRemote(client.Options{URL: a.Flags.Server, Token: os.Getenv("PAWL_TOKEN")})
+	o, err := a.clientOptions()
+	if err != nil {
+		return nil, err
+	}
+	return backend.OpenRemote(o)
 }
 
 // WithServer wraps a verb that needs the server.

@@ -99,8 +99,8 @@ func (a Follower) hintGoing(b backend.Runs, r view.Run, interrupted bool) {
 	}
 }
 
-// rests reports a run that does not continue by itself.
-func rests(r view.Run) bool {
+// Rests reports a run that does not continue by itself.
+func Rests(r view.Run) bool {
 	if r.Phase == runtype.Paused {
 		return !slices.ContainsFunc(r.Healing, func(h view.Healing) bool {
 			return r.Fault != nil && h.Code == r.Fault.Code && h.Ended == "" && (h.Open || !h.NextAt.IsZero())
@@ -147,7 +147,7 @@ func (a Follower) Watch(ctx context.Context, b backend.Runs, what Reading, s scr
 			r, rested = next, time.Now().Add(readingShare*time.Since(began))
 		}
 		s.show(r)
-		if rests(r) && r.Revision > what.After {
+		if Rests(r) && r.Revision > what.After {
 			return r, nil
 		}
 		select {
@@ -238,7 +238,7 @@ func NeedsRemedy(ctx context.Context, b backend.Runs, o control.Object) bool {
 	}
 	if s.RunPhase == string(runtype.Paused) { // unless somebody has resumed it meanwhile
 		r, err := b.Run(ctx, s.Run)
-		return err != nil || r.Phase == runtype.Paused && rests(r)
+		return err != nil || r.Phase == runtype.Paused && Rests(r)
 	}
 	return s.Fault.Class != fault.Transient
 }

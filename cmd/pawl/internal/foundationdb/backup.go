@@ -121,7 +121,7 @@ func (a verbs) backupDescribeCommand() *cobra.Command {
 
 func (a verbs) backupStateCommand(use string, state v1beta2.BackupState, short, does string) *cobra.Command {
 	var w where
-	var how confirmation
+	var how cli.Confirmation
 	cmd := a.verb(use+" BACKUP", short, "  pawl fdb backup "+use+" nightly", cobra.ExactArgs(1), func(ctx context.Context, args []string) error {
 		s, err := a.open(ctx, w)
 		if err != nil {
@@ -143,7 +143,7 @@ func (a verbs) backupStateCommand(use string, state v1beta2.BackupState, short, 
 	cmd.ValidArgsFunction = a.completeObjects(report.BackupKind)
 	w.namespaceFlag(cmd)
 	w.objectsFlag(cmd)
-	how.flags(cmd)
+	how.AddFlags(cmd)
 	return cmd
 }
 

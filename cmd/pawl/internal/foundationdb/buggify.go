@@ -31,7 +31,7 @@ func (a verbs) buggifyCommand() *cobra.Command {
 // buggifyGroups makes a verb that puts groups into a list of spec.buggify.
 func (a verbs) buggifyVerb(use, short, example string, harm func(spec map[string]any, ids []v1beta2.ProcessGroupID, off bool), flags func(cmd *cobra.Command)) *cobra.Command {
 	var w where
-	var how confirmation
+	var how cli.Confirmation
 	var c choice
 	var cluster string
 	var off bool
@@ -74,7 +74,7 @@ func (a verbs) buggifyVerb(use, short, example string, harm func(spec map[string
 	if flags != nil {
 		flags(cmd)
 	}
-	how.flags(cmd)
+	how.AddFlags(cmd)
 	return cmd
 }
 
@@ -138,7 +138,7 @@ func (a verbs) crashLoopCommand() *cobra.Command {
 // clusterEdit makes a verb that edits the spec of one cluster.
 func (a verbs) clusterEdit(use, short, example string, does func() (lines, lost []string), edit func(spec map[string]any)) *cobra.Command {
 	var w where
-	var how confirmation
+	var how cli.Confirmation
 	cmd := a.verb(use, short, example, cobra.MaximumNArgs(1), func(ctx context.Context, args []string) error {
 		s, err := a.open(ctx, w)
 		if err != nil {
@@ -157,7 +157,7 @@ func (a verbs) clusterEdit(use, short, example string, does func() (lines, lost 
 	})
 	w.namespaceFlag(cmd)
 	w.objectsFlag(cmd)
-	how.flags(cmd)
+	how.AddFlags(cmd)
 	return cmd
 }
 

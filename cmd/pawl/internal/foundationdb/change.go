@@ -1,16 +1,9 @@
 package foundationdb
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"fmt"
-	"os"
 	"slices"
-	"strings"
-
-	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/control"
@@ -47,16 +40,8 @@ type Told struct {
 	Result  string   `json:"result,omitempty"`
 }
 
-// confirmation says whether a verb asks before it changes something.
-type confirmation struct{ yes, dry bool }
-
-func (c *confirmation) flags(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "do not ask")
-	cmd.Flags().BoolVar(&c.dry, "dry-run", false, "say what would be done, and do nothing")
-}
-
 // carryOut says what changes do, asks, and does them.
-func (a verbs) carryOut(ctx context.Context, s *source, changes []change, how confirmation) error {
+func (a verbs) carryOut(ctx context.Context, s *source, changes []change, how cli.Confirmation) error {
 	for _, c := range changes {
 		a.Say("%s", c.object)
 		for _, line := range slices.Concat(c.found, c.does) {
@@ -70,14 +55,14 @@ func (a verbs) carryOut(ctx context.Context, s *source, changes []change, how co
 	for i, c := range changes {
 		all[i] = Told{Object: c.object, Found: c.found, Does: c.does, MayLose: c.lost}
 	}
-	if how.dry {
+	if how.Dry {
 		a.Say("dry run: nothing was changed")
 		return a.tell(all)
 	}
 	if s.backend == nil {
 		return cli.Usage.Errorf("files are not changed: --objects is for --dry-run")
 	}
-	if err := a.confirm(how); err != nil {
+	if err := a.Confirm(how); err != nil {
 		return err
 	}
 	for i, c := range changes {
@@ -119,24 +104,6 @@ func (a verbs) tell(all []Told) error {
 		return nil
 	}
 	return a.Emit(cli.ListOf(all), cli.NamesOf(all, func(t Told) string { return t.Object }), nil)
-}
-
-// confirm asks on a terminal. Without one only -y lets a change pass.
-func (a verbs) confirm(how confirmation) error {
-	if how.yes {
-		return nil
-	}
-	in, isFile := a.In.(*os.File)
-	if !isFile || !term.IsTerminal(int(in.Fd())) || !a.IsText() { //nolint:gosec // a file descriptor
-		return Unconfirmed.Errorf("nothing was changed: there is no terminal to ask on")
-	}
-	fmt.Fprint(a.Err, "go on? [y/N] ")
-	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer is a no
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
-	}
-	return Unconfirmed.Errorf("nothing was changed: the answer was no")
 }
 
 // editSpec changes the spec of an object as a map, so that fields which this program does not know stay.

@@ -13,7 +13,7 @@ import (
 
 func (a verbs) configurationCommand() *cobra.Command {
 	var w where
-	var how confirmation
+	var how cli.Confirmation
 	var dc string
 	var update bool
 	cmd := a.verb("configuration [CLUSTER]", "Show what configure would be called with, or fail over to another data center",
@@ -37,11 +37,11 @@ the spec: the operator configures the database stage by stage, with its gates.`
 	w.statusFlag(cmd)
 	cmd.Flags().StringVar(&dc, "fail-over", "", "show the configuration with this `data center` as the primary one")
 	cmd.Flags().BoolVar(&update, "update", false, "write it to the spec")
-	how.flags(cmd)
+	how.AddFlags(cmd)
 	return cmd
 }
 
-func (a verbs) failOver(ctx context.Context, w where, name, dc string, update bool, how confirmation) error {
+func (a verbs) failOver(ctx context.Context, w where, name, dc string, update bool, how cli.Confirmation) error {
 	s, err := a.open(ctx, w)
 	if err != nil {
 		return err

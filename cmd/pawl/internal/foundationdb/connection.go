@@ -115,7 +115,7 @@ func (s *source) record(c *v1beta2.FoundationDBCluster, to fdb.Connection) []ste
 
 func (a verbs) fixCoordinatorIPsCommand() *cobra.Command {
 	var w where
-	var how confirmation
+	var how cli.Confirmation
 	cmd := a.verb("fix-coordinator-ips [CLUSTER]", "Write the new addresses of coordinators into all pods, when a majority has moved",
 		"  pawl fdb fix-coordinator-ips orders --dry-run\n  pawl fdb fix-coordinator-ips orders -y", cobra.MaximumNArgs(1),
 		func(ctx context.Context, args []string) error {
@@ -133,12 +133,12 @@ by itself with --fdb-fix-coordinator-ips.`
 	w.namespaceFlag(cmd)
 	w.objectsFlag(cmd)
 	w.statusFlag(cmd)
-	how.flags(cmd)
+	how.AddFlags(cmd)
 	return cmd
 }
 
 // repair carries out a change that follows from what was found of a cluster.
-func (a verbs) repair(ctx context.Context, w where, name string, how confirmation, judge func(s *source, f report.Facts) (change, error)) error {
+func (a verbs) repair(ctx context.Context, w where, name string, how cli.Confirmation, judge func(s *source, f report.Facts) (change, error)) error {
 	s, err := a.open(ctx, w)
 	if err != nil {
 		return err
@@ -208,7 +208,7 @@ type connecting struct {
 
 func (a verbs) updateConnectionCommand() *cobra.Command {
 	var w where
-	var how confirmation
+	var how cli.Confirmation
 	var o connecting
 	cmd := a.verb("connection-string CLUSTER STRING | CLUSTER --file FILE", "Write another connection string to the status and the config map of a cluster",
 		"  pawl fdb update connection-string orders 'orders:abc@10.1.0.4:4501,10.1.0.5:4501,10.1.0.6:4501'\n  pawl fdb update connection-string orders --file fdb.cluster --pods --dry-run",
@@ -244,7 +244,7 @@ refused without --force.`
 	cmd.Flags().BoolVar(&o.pods, "pods", false, "also write it into the pods, and restart the servers there")
 	cmd.Flags().BoolVar(&o.force, "force", false, "also one of another description")
 	_ = cmd.MarkFlagFilename("file")
-	how.flags(cmd)
+	how.AddFlags(cmd)
 	return cmd
 }
 

@@ -11,13 +11,6 @@ var (
 		Remedy: "See with kubectl get pods whether a pod of the cluster runs, and whether you may create pods/exec; or give the status document with --status-file.",
 		Guide:  "foundationdb.md#repair",
 	})
-	// Unconfirmed says that a verb changes something, and nobody could be asked.
-	Unconfirmed = fault.Declare(fault.Kind{
-		Code: "FDB_UNCONFIRMED", Class: fault.Invalid,
-		Title:  "the verb changes a cluster, and nobody has confirmed it",
-		Remedy: "Look at what it would do with --dry-run, then call it on a terminal, or with -y.",
-		Guide:  "foundationdb.md#repair",
-	})
 	// PlanDiffers says that the plan that was approved is not the one that the cluster has.
 	PlanDiffers = fault.Declare(fault.Kind{
 		Code: "FDB_PLAN_DIFFERS", Class: fault.Blocked,

@@ -20,7 +20,7 @@ import (
 
 func (a verbs) recoverCommand() *cobra.Command {
 	var w where
-	var how confirmation
+	var how cli.Confirmation
 	limit := 10 * time.Minute
 	cmd := a.verb("recover-multi-region-cluster CLUSTER", "Go on in one data center, with loss of data, when a majority of the coordinators is lost for good",
 		"  pawl fdb recover-multi-region-cluster orders-dc2 --dry-run\n  pawl fdb recover-multi-region-cluster orders-dc2 -y", cobra.ExactArgs(1),
@@ -42,7 +42,7 @@ data center. A call that has failed in between is called again; it goes on where
 	w.objectsFlag(cmd)
 	w.statusFlag(cmd)
 	cmd.Flags().DurationVar(&limit, "limit", limit, "how long the database may take to answer, once before and once after the recovery")
-	how.flags(cmd)
+	how.AddFlags(cmd)
 	return cmd
 }
 

@@ -103,7 +103,7 @@ func (a verbs) removeCommand() *cobra.Command {
 
 func (a verbs) removeGroupsCommand() *cobra.Command {
 	var w where
-	var how confirmation
+	var how cli.Confirmation
 	var c choice
 	var cluster string
 	var without bool
@@ -124,11 +124,11 @@ With --without-exclusion nothing is moved first. What may be lost is said before
 	c.flags(a, cmd)
 	cmd.Flags().BoolVar(&c.failed, "all-failed", false, "groups with a condition for which they would be replaced if it lasted")
 	cmd.Flags().BoolVar(&without, "without-exclusion", false, "do not move the data away first")
-	how.flags(cmd)
+	how.AddFlags(cmd)
 	return cmd
 }
 
-func (a verbs) removeGroups(ctx context.Context, w where, cluster string, args []string, chosen choice, without bool, how confirmation) error {
+func (a verbs) removeGroups(ctx context.Context, w where, cluster string, args []string, chosen choice, without bool, how cli.Confirmation) error {
 	s, err := a.open(ctx, w)
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func (a verbs) removeGroups(ctx context.Context, w where, cluster string, args [
 
 func (a verbs) cordonCommand() *cobra.Command {
 	var w where
-	var how confirmation
+	var how cli.Confirmation
 	var selector string
 	cmd := a.verb("cordon NODE… | -l SELECTOR", "Replace all process groups on nodes, over clusters", "  pawl fdb cordon node-7 node-8\n  pawl fdb cordon -l rack=r12 -A --dry-run",
 		cobra.ArbitraryArgs, func(ctx context.Context, args []string) error {
@@ -193,6 +193,6 @@ func (a verbs) cordonCommand() *cobra.Command {
 	w.allFlag(cmd)
 	w.objectsFlag(cmd)
 	cmd.Flags().StringVarP(&selector, "selector", "l", "", "nodes with these `labels`")
-	how.flags(cmd)
+	how.AddFlags(cmd)
 	return cmd
 }

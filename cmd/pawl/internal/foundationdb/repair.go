@@ -50,7 +50,7 @@ func (s *source) call(f report.Facts, call fdb.Call, done string) func(ctx conte
 // groupRepair makes a verb that runs one call for groups of a cluster.
 func (a verbs) groupRepair(cmd *cobra.Command, do func(ctx context.Context, s *source, f report.Facts, ids []v1beta2.ProcessGroupID) (change, error)) (*cobra.Command, *choice) {
 	var w where
-	var how confirmation
+	var how cli.Confirmation
 	var cluster string
 	c := &choice{}
 	cmd.Args = cobra.ArbitraryArgs
@@ -83,7 +83,7 @@ func (a verbs) groupRepair(cmd *cobra.Command, do func(ctx context.Context, s *s
 	w.statusFlag(cmd)
 	a.clusterFlag(cmd, &cluster)
 	c.flags(a, cmd)
-	how.flags(cmd)
+	how.AddFlags(cmd)
 	return cmd, c
 }
 
@@ -262,7 +262,7 @@ func (a verbs) maintenanceStatusCommand() *cobra.Command {
 // maintain makes a verb that begins or ends a maintenance.
 func (a verbs) maintain(use, short, example string, args cobra.PositionalArgs, do func(s *source, f report.Facts, args []string) (change, error)) *cobra.Command {
 	var w where
-	var how confirmation
+	var how cli.Confirmation
 	var cluster string
 	cmd := a.verb(use, short, example, args, func(ctx context.Context, args []string) error {
 		s, err := a.open(ctx, w)
@@ -285,7 +285,7 @@ func (a verbs) maintain(use, short, example string, args cobra.PositionalArgs, d
 	w.objectsFlag(cmd)
 	w.statusFlag(cmd)
 	a.clusterFlag(cmd, &cluster)
-	how.flags(cmd)
+	how.AddFlags(cmd)
 	return cmd
 }
 

@@ -30,7 +30,7 @@ type restoring struct {
 
 func (a verbs) restoreCommand() *cobra.Command {
 	var w where
-	var how confirmation
+	var how cli.Confirmation
 	var o restoring
 	var wait time.Duration
 	cmd := a.verb("restore BACKUP", "Restore a backup into a cluster; list and describe restores",
@@ -53,7 +53,7 @@ With --wait: exit code 0 when it is completed, 1 when it was aborted, 3 when the
 	f.StringArrayVar(&o.ranges, "range", nil, "only the keys of this range: 'begin end'; bytes as \\xNN (default: all keys)")
 	cli.SetCompletions(cmd, map[string]cli.Completion{"into": a.completeClusters})
 	cli.WaitFlag(cmd, &wait, 0, "then wait at most this long until it has ended")
-	how.flags(cmd)
+	how.AddFlags(cmd)
 	cmd.AddCommand(a.restoreListCommand(), a.restoreDescribeCommand())
 	return cmd
 }
@@ -87,7 +87,7 @@ func restoreOf(b *v1beta2.FoundationDBBackup, o restoring, now time.Time) (*v1be
 	return r, nil
 }
 
-func (a verbs) restore(ctx context.Context, w where, backup string, o restoring, wait time.Duration, how confirmation) error {
+func (a verbs) restore(ctx context.Context, w where, backup string, o restoring, wait time.Duration, how cli.Confirmation) error {
 	s, err := a.open(ctx, w)
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (a verbs) restore(ctx context.Context, w where, backup string, o restoring,
 		}
 		_, err = s.objects.Apply(ctx, control.Object{Ref: refOf(r, report.RestoreKind), Spec: spec, Revision: control.MustNotExist})
 		return "created", err
-	}}}, how); err != nil || wait == 0 || how.dry {
+	}}}, how); err != nil || wait == 0 || how.Dry {
 		return err
 	}
 	return a.awaitRestore(ctx, s, refOf(r, report.RestoreKind), wait)

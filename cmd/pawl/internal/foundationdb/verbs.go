@@ -70,7 +70,7 @@ func optional(args []string) string {
 
 func (a verbs) analyzeCommand() *cobra.Command {
 	var w where
-	var how confirmation
+	var how cli.Confirmation
 	var fix, everywhere bool
 	cmd := a.verb("analyze [CLUSTER]", "Say what is wrong with clusters, and the command that mends it",
 		"  pawl fdb analyze orders\n  pawl fdb analyze --all-clusters -A\n  pawl fdb analyze orders --fix\n  pawl fdb analyze --objects dump.yaml --status-file status.json",
@@ -88,11 +88,11 @@ their place.`
 	w.statusFlag(cmd)
 	cmd.Flags().BoolVar(&everywhere, "all-clusters", false, "all clusters of the namespace, which is the default without CLUSTER")
 	cmd.Flags().BoolVar(&fix, "fix", false, "then mark failed groups for removal")
-	how.flags(cmd)
+	how.AddFlags(cmd)
 	return cmd
 }
 
-func (a verbs) analyze(ctx context.Context, w where, name string, everywhere, fix bool, how confirmation) error {
+func (a verbs) analyze(ctx context.Context, w where, name string, everywhere, fix bool, how cli.Confirmation) error {
 	if everywhere && name != "" {
 		return cli.Usage.Errorf("give CLUSTER or --all-clusters, not both")
 	}
@@ -130,7 +130,7 @@ func (a verbs) analyze(ctx context.Context, w where, name string, everywhere, fi
 }
 
 // fix marks the groups that have failed for good.
-func (a verbs) fix(ctx context.Context, s *source, found []*v1beta2.FoundationDBCluster, all []report.Analysis, how confirmation) error {
+func (a verbs) fix(ctx context.Context, s *source, found []*v1beta2.FoundationDBCluster, all []report.Analysis, how cli.Confirmation) error {
 	var changes []change
 	for i, c := range found {
 		var ids []v1beta2.ProcessGroupID

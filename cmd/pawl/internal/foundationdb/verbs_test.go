@@ -75,10 +75,10 @@ func TestLists(t *testing.T) {
 // Nobody can be asked without a terminal, and -y is an answer.
 func TestConfirmation(t *testing.T) {
 	a := verbs{&cli.App{In: strings.NewReader("y\n")}}
-	if err := a.confirm(confirmation{}); err == nil {
+	if err := a.Confirm(cli.Confirmation{}); err == nil {
 		t.Error("a pipe answers")
 	}
-	if err := a.confirm(confirmation{yes: true}); err != nil {
+	if err := a.Confirm(cli.Confirmation{Yes: true}); err != nil {
 		t.Error(err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/follow"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/foundationdb/report"
 	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/schedule"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 )
@@ -25,16 +26,19 @@ func (a verbs) describeCommand() *cobra.Command {
 	var namespace string
 	var allSteps bool
 	cmd := &cobra.Command{
-		Use: "describe ID | KIND NAME", Short: "Tell all that is known of a run or an object",
-		Example:           "  pawl describe gk3v\n  pawl describe etcd c1 -n prod",
-		Args:              cobra.RangeArgs(1, 2),
+		Use: "describe ID | KIND NAME...", Short: "Tell all that is known of a run or an object",
+		Example:           "  pawl describe gk3v\n  pawl describe etcd c1 c2 -n prod",
+		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.CompleteRunsOrKinds,
 		RunE: a.Verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
-			b, err := a.Open(ctx, cli.Reads)
+			b, err := a.Open(ctx, cli.Looks)
 			if err != nil {
 				return err
 			}
 			defer b.Close()
+			if len(args) > 2 {
+				return a.describeObjects(ctx, b, args[0], namespace, args[1:])
+			}
 			if ref, ok := a.ObjectOf(args, namespace); ok {
 				return a.describeObject(ctx, b, ref)
 			}
@@ -77,6 +81,22 @@ func wholeRun(ctx context.Context, b backend.Runs, r view.Run) (view.Run, error)
 	}
 }
 
+// describeObjects describes one after the other.
+func (a verbs) describeObjects(ctx context.Context, b backend.Backend, kind, namespace string, names []string) error {
+	for i, name := range names {
+		switch {
+		case a.Flags.Output == "yaml":
+			fmt.Fprintln(a.Out, "---")
+		case i > 0 && a.IsText():
+			fmt.Fprintln(a.Out)
+		}
+		if err := a.describeObject(ctx, b, a.RefOf(kind, namespace, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (a verbs) describeObject(ctx context.Context, b backend.Backend, ref control.Ref) error {
 	objects, err := b.Objects()
 	if err != nil {
@@ -98,6 +118,9 @@ func (a verbs) describeObject(ctx context.Context, b backend.Backend, ref contro
 	}
 	if report.KindOf(o.Kind) != "" {
 		return a.describeDatabase(b, o)
+	}
+	if o.Kind == schedule.Kind {
+		return a.describeSchedule(ctx, b, o)
 	}
 	runs, err := runsOf(ctx, b, o, 5)
 	if err != nil {

@@ -3,12 +3,14 @@ package look
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/foundationdb/report"
 	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/schedule"
 	"github.com/pawl-dev/pawl/view"
 )
 
@@ -24,6 +26,9 @@ func nowOf(b backend.Backend) time.Time {
 func tableOf(objects []control.Object, now time.Time) string {
 	if t, ok := report.ObjectTable(objects, now); ok {
 		return t.String()
+	}
+	if len(objects) > 0 && !slices.ContainsFunc(objects, func(o control.Object) bool { return o.Kind != schedule.Kind }) {
+		return scheduleTable(objects, now).String()
 	}
 	return view.ObjectTable(objects, now).String()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/client"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/control"
@@ -20,23 +21,27 @@ import (
 )
 
 type getOptions struct {
-	namespace, selector, flow, subject, parent, cursor string
-	phases                                             []string
-	active, watch, all                                 bool
-	limit                                              int
+	namespace, selector, flow, subject, parent, cursor, sortBy string
+	phases                                                     []string
+	active, watch, all                                         bool
+	limit                                                      int
 }
 
 func (a verbs) getCommand() *cobra.Command {
 	var o getOptions
 	cmd := &cobra.Command{
-		Use: "get [KIND [NAME]]", Short: "List runs, objects of a kind, flows, machines or faults",
+		Use: "get [KIND [NAME...]]", Short: "List runs, objects of a kind, flows, machines or faults",
 		Long: `Without arguments lists runs, newest first. With a kind lists its objects; runs,
 flows, machines and faults are kinds of their own.`,
-		Example:           "  pawl get --active\n  pawl get etcd -l tier=gold -w\n  pawl get etcd c1 -n prod -o yaml\n  pawl get flows",
-		Args:              cobra.MaximumNArgs(2),
+		Example:           "  pawl get --active\n  pawl get etcd -l tier=gold -w\n  pawl get etcd c1 c2 -n prod -o yaml\n  pawl get --sort-by .createdAt -o custom-columns=ID:.id,PHASE:.phase\n  pawl get flows -o jsonpath={.items[*].name}",
+		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.CompleteKinds,
 		RunE: a.Verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
-			b, err := a.Open(ctx, cli.Reads)
+			how := cli.Looks
+			if o.watch { // the store may come to be while it is watched
+				how = cli.Reads
+			}
+			b, err := a.Open(ctx, how)
 			if err != nil {
 				return err
 			}
@@ -53,6 +58,7 @@ flows, machines and faults are kinds of their own.`,
 	f.StringVar(&o.parent, "parent", "", "only runs that this `run` started")
 	f.StringSliceVar(&o.phases, "phase", nil, "only runs in these `phases`")
 	f.BoolVar(&o.active, "active", false, "only runs that have not ended")
+	f.StringVar(&o.sortBy, "sort-by", "", "order what is listed by this `JSONPath` of an entry, such as .phase")
 	f.IntVar(&o.limit, "limit", 100, "at most this `number` of entries")
 	f.BoolVar(&o.all, "all", false, "all entries, however many")
 	f.StringVar(&o.cursor, "cursor", "", "go on behind an earlier page, with its `next`")
@@ -61,15 +67,12 @@ flows, machines and faults are kinds of their own.`,
 
 func (a verbs) get(ctx context.Context, b backend.Backend, args []string, o getOptions) error {
 	kind := "runs"
+	var names []string
 	if len(args) > 0 {
-		kind = args[0]
+		kind, names = args[0], args[1:]
 	}
-	name := ""
-	if len(args) == 2 {
-		name = args[1]
-	}
-	if name == "" && strings.Count(kind, "/") > 0 {
-		kind, name, _ = strings.Cut(kind, "/")
+	if before, name, ok := strings.Cut(kind, "/"); ok && len(names) == 0 {
+		kind, names = before, []string{name}
 	}
 	o.namespace = a.ListNamespace(o.namespace)
 	lower := strings.ToLower(kind)
@@ -78,18 +81,18 @@ func (a verbs) get(ctx context.Context, b backend.Backend, args []string, o getO
 	}
 	switch lower {
 	case "run", "runs":
-		if name != "" {
-			return a.getRun(ctx, b, name)
+		if len(names) > 0 {
+			return a.getRuns(ctx, b, names, o)
 		}
 		return a.repeat(ctx, b, o.watch, func() (any, []string, string, error) { return a.runTable(ctx, b, o) }, endless)
 	case "flow", "flows":
-		return a.getFlows(ctx, b, name)
+		return a.getFlows(ctx, b, names, o)
 	case "machine", "machines":
-		return a.getMachines(ctx, b, name)
+		return a.getMachines(ctx, b, names, o)
 	case "fault", "faults":
-		return a.getFaults(ctx, b, name)
+		return a.getFaults(ctx, b, names, o)
 	}
-	return a.repeat(ctx, b, o.watch, func() (any, []string, string, error) { return a.objectTable(ctx, b, kind, name, o) }, endless)
+	return a.repeat(ctx, b, o.watch, func() (any, []string, string, error) { return a.objectTable(ctx, b, kind, names, o) }, endless)
 }
 
 // endless is the watch of a list.
@@ -131,12 +134,33 @@ func (a verbs) repeat(ctx context.Context, b backend.Runs, watch bool, read func
 	}
 }
 
-func (a verbs) getRun(ctx context.Context, b backend.Backend, id string) error {
-	r, err := b.Run(ctx, id)
+// named reads the entries of some names, in the order of the names or of --sort-by.
+func named[T any](names []string, o getOptions, read func(name string) (T, error)) ([]T, error) {
+	var all []T
+	for _, name := range names {
+		one, err := read(name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, cli.SortBy(all, o.sortBy)
+}
+
+// oneOrList is what is printed of named entries: one by itself, several as a list.
+func oneOrList[T any](all []T) any {
+	if len(all) == 1 {
+		return all[0]
+	}
+	return cli.ListOf(all)
+}
+
+func (a verbs) getRuns(ctx context.Context, b backend.Backend, ids []string, o getOptions) error {
+	runs, err := named(ids, o, func(id string) (view.Run, error) { return b.Run(ctx, id) })
 	if err != nil {
 		return err
 	}
-	return a.Emit(r, []string{r.ID}, func() string { return view.RunTable([]view.Run{r}, time.Now()).String() })
+	return a.Emit(oneOrList(runs), cli.NamesOf(runs, func(r view.Run) string { return r.ID }), func() string { return view.RunTable(runs, time.Now()).String() })
 }
 
 func (a verbs) runTable(ctx context.Context, b backend.Backend, o getOptions) (any, []string, string, error) {
@@ -157,6 +181,9 @@ func (a verbs) runTable(ctx context.Context, b backend.Backend, o getOptions) (a
 	}
 	q.Subject, q.UID = o.subject, a.uidOf(ctx, b, o.subject)
 	all, err := listRuns(ctx, b, q, o.all)
+	if err == nil {
+		err = cli.SortBy(all.Items, o.sortBy)
+	}
 	if err != nil {
 		return nil, nil, "", err
 	}
@@ -209,17 +236,23 @@ func parsePhase(text string) (runtype.Phase, error) {
 	return "", cli.Usage.Errorf("--phase %s: it is one of %s", text, strings.Join(names, ", "))
 }
 
-func (a verbs) objectTable(ctx context.Context, b backend.Backend, kind, name string, o getOptions) (any, []string, string, error) {
+func (a verbs) objectTable(ctx context.Context, b backend.Backend, kind string, names []string, o getOptions) (any, []string, string, error) {
+	kind = a.KindOf(kind)
 	objects, err := b.Objects()
 	if err != nil {
 		return nil, nil, "", err
 	}
-	if name != "" {
-		object, err := objects.Get(ctx, a.RefOf(kind, o.namespace, name))
+	refs := func(all []control.Object) []string {
+		return cli.NamesOf(all, func(o control.Object) string { return o.Ref.String() })
+	}
+	if len(names) > 0 {
+		all, err := named(names, o, func(name string) (control.Object, error) {
+			return objects.Get(ctx, a.RefOf(kind, o.namespace, name))
+		})
 		if err != nil {
 			return nil, nil, "", a.Elsewhere(kind, err)
 		}
-		return object, []string{object.Ref.String()}, tableOf([]control.Object{object}, nowOf(b)), nil
+		return oneOrList(all), refs(all), tableOf(all, nowOf(b)), nil
 	}
 	selector, err := control.ParseSelector(o.selector)
 	if err != nil {
@@ -238,6 +271,9 @@ func (a verbs) objectTable(ctx context.Context, b backend.Backend, kind, name st
 		page, err := objects.List(ctx, q)
 		return page.Items, page.Next, err
 	})
+	if err == nil {
+		err = cli.SortBy(all.Items, o.sortBy)
+	}
 	if err != nil {
 		return nil, nil, "", err
 	}
@@ -248,16 +284,17 @@ func (a verbs) objectTable(ctx context.Context, b backend.Backend, kind, name st
 	if all.Next != "" {
 		text += fmt.Sprintf("more: pawl get %s --cursor %s, or --all\n", kind, all.Next)
 	}
-	return all, cli.NamesOf(all.Items, func(o control.Object) string { return o.Ref.String() }), text, nil
+	return all, refs(all.Items), text, nil
 }
 
-func (a verbs) getFlows(ctx context.Context, b backend.Backend, name string) error {
-	if name != "" {
-		f, err := b.Flow(ctx, name)
+func (a verbs) getFlows(ctx context.Context, b backend.Backend, names []string, o getOptions) error {
+	flowNames := func(all []view.Flow) []string { return cli.NamesOf(all, func(f view.Flow) string { return f.Name }) }
+	if len(names) > 0 {
+		all, err := named(names, o, func(name string) (view.Flow, error) { return b.Flow(ctx, name) })
 		if err != nil {
 			return err
 		}
-		return a.Emit(f, []string{f.Name}, func() string { return view.FlowTable([]view.Flow{f}).String() })
+		return a.Emit(oneOrList(all), flowNames(all), func() string { return view.FlowTable(all).String() })
 	}
 	flows, err := b.Flows(ctx)
 	if err != nil {
@@ -266,7 +303,10 @@ func (a verbs) getFlows(ctx context.Context, b backend.Backend, name string) err
 	for i, f := range flows {
 		flows[i] = f.Brief()
 	}
-	return a.Emit(view.Flows{Items: flows}, cli.NamesOf(flows, func(f view.Flow) string { return f.Name }), func() string {
+	if err := cli.SortBy(flows, o.sortBy); err != nil {
+		return err
+	}
+	return a.Emit(view.Flows{Items: flows}, flowNames(flows), func() string {
 		if len(flows) == 0 {
 			return "no flows are loaded; name files with --flows\n"
 		}
@@ -274,7 +314,7 @@ func (a verbs) getFlows(ctx context.Context, b backend.Backend, name string) err
 	})
 }
 
-func (a verbs) getMachines(ctx context.Context, b backend.Backend, name string) error {
+func (a verbs) getMachines(ctx context.Context, b backend.Backend, names []string, o getOptions) error {
 	if a.Flags.Server != "" && !a.Target.Kubernetes {
 		return cli.LocalOnly.Errorf("a server does not list its machines: name their files, as in pawl get machines --machines DIR")
 	}
@@ -289,20 +329,27 @@ func (a verbs) getMachines(ctx context.Context, b backend.Backend, name string) 
 		States  int    `json:"states"`
 		File    string `json:"file,omitempty"`
 	}
-	items, names := []machineView{}, []string{}
-	t := view.Table{Head: []string{"NAME", "KIND", "INITIAL", "STATES", "FILE"}}
+	var items []machineView
+	found := map[string]bool{}
 	for _, m := range machines {
-		if name != "" && m.Table.Name != name {
-			continue
+		if len(names) == 0 || slices.Contains(names, m.Table.Name) {
+			found[m.Table.Name] = true
+			items = append(items, machineView{Name: m.Table.Name, Kind: m.Table.Kind, Initial: string(m.Table.Initial), States: len(m.Table.States), File: m.File})
 		}
-		v := machineView{Name: m.Table.Name, Kind: m.Table.Kind, Initial: string(m.Table.Initial), States: len(m.Table.States), File: m.File}
-		items, names = append(items, v), append(names, v.Name)
+	}
+	for _, name := range names {
+		if !found[name] {
+			return backend.MachineUnknown.Errorf("no machine %s is loaded", name)
+		}
+	}
+	if err := cli.SortBy(items, o.sortBy); err != nil {
+		return err
+	}
+	t := view.Table{Head: []string{"NAME", "KIND", "INITIAL", "STATES", "FILE"}}
+	for _, v := range items {
 		t.Rows = append(t.Rows, []string{v.Name, v.Kind, v.Initial, strconv.Itoa(v.States), v.File})
 	}
-	if name != "" && len(items) == 0 {
-		return backend.MachineUnknown.Errorf("no machine %s is loaded", name)
-	}
-	return a.Emit(cli.ListOf(items), names, func() string {
+	return a.Emit(cli.ListOf(items), cli.NamesOf(items, func(v machineView) string { return v.Name }), func() string {
 		if len(items) == 0 {
 			return "no machines are loaded; name files with --machines\n"
 		}
@@ -310,19 +357,25 @@ func (a verbs) getMachines(ctx context.Context, b backend.Backend, name string) 
 	})
 }
 
-func (a verbs) getFaults(ctx context.Context, b backend.Backend, code string) error {
-	if code != "" {
-		k, err := b.Fault(ctx, code)
+func (a verbs) getFaults(ctx context.Context, b backend.Backend, names []string, o getOptions) error {
+	codes := func(all []view.Kind) []string {
+		return cli.NamesOf(all, func(k view.Kind) string { return string(k.Code) })
+	}
+	if len(names) > 0 {
+		all, err := named(names, o, func(code string) (view.Kind, error) { return b.Fault(ctx, code) })
 		if err != nil {
 			return err
 		}
-		return a.Emit(k, []string{string(k.Code)}, func() string { return view.KindTable([]view.Kind{k}).String() })
+		return a.Emit(oneOrList(all), codes(all), func() string { return view.KindTable(all).String() })
 	}
 	kinds, err := b.Faults(ctx)
 	if err != nil {
 		return err
 	}
-	return a.Emit(view.Kinds{Items: kinds}, cli.NamesOf(kinds, func(k view.Kind) string { return string(k.Code) }), func() string { return view.KindTable(kinds).String() })
+	if err := cli.SortBy(kinds, o.sortBy); err != nil {
+		return err
+	}
+	return a.Emit(view.Kinds{Items: kinds}, codes(kinds), func() string { return view.KindTable(kinds).String() })
 }
 
 func (a verbs) explainCommand() *cobra.Command {
@@ -332,22 +385,26 @@ func (a verbs) explainCommand() *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cli.CompleteCodes,
 		RunE: a.Verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
-			if (a.Flags.Server == "" || a.Target.Kubernetes) && len(a.Flags.Flows) == 0 {
-				if k, ok := fault.Lookup(args[0]); ok { // no store is needed for what the binary knows
-					v := view.OfKind(k, nil)
-					return a.Emit(v, []string{args[0]}, func() string { return view.Explain(v, a.Style(a.Out)) })
-				}
+			explain := func(k view.Kind) error {
+				return a.Emit(k, []string{string(k.Code)}, func() string { return view.Explain(k, a.Style(a.Out)) })
 			}
-			b, err := a.Open(ctx, cli.Reads)
+			known, ok := fault.Lookup(args[0])
+			if ok && (a.Flags.Server == "" || a.Target.Kubernetes) && len(a.Flags.Flows) == 0 {
+				return explain(view.OfKind(known, nil)) // no store is needed for what the binary knows
+			}
+			b, err := a.Open(ctx, cli.Looks)
 			if err != nil {
 				return err
 			}
 			defer b.Close()
 			k, err := b.Fault(ctx, args[0])
-			if err != nil {
+			switch {
+			case ok && fault.Of(err) == client.Unreachable: // that is when one reads about faults
+				return explain(view.OfKind(known, nil))
+			case err != nil:
 				return err
 			}
-			return a.Emit(k, []string{string(k.Code)}, func() string { return view.Explain(k, a.Style(a.Out)) })
+			return explain(k)
 		}),
 	}
 }

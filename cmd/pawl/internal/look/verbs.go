@@ -14,7 +14,9 @@ func Commands(a *cli.App) []*cobra.Command {
 		v.getCommand(),
 		v.describeCommand(),
 		v.watchCommand(),
+		v.waitCommand(),
 		v.historyCommand(),
+		v.logsCommand(),
 		v.explainCommand(),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -12,6 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine/driver"
+	"github.com/pawl-dev/pawl/notification"
+	"github.com/pawl-dev/pawl/schedule"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
 )
 
@@ -19,8 +22,12 @@ import (
 // their specs fit the schemas of their machines. Every finding names file, line and column.
 func Admit(ctx context.Context, b backend.Backend, manifests []Manifest) error {
 	kinds, err := b.Served(ctx)
-	if err != nil || len(kinds) == 0 {
+	if err != nil {
 		return err
+	}
+	if len(kinds) == 0 { // nobody says what is served: what is known of this program's own kinds is checked
+		manifests = slices.DeleteFunc(slices.Clone(manifests), func(m Manifest) bool { return m.Object.Kind != schedule.Kind && m.Object.Kind != notification.Kind })
+		kinds = []driver.ServedKind{backend.ScheduleKind, backend.NotificationKind}
 	}
 	objects, err := b.Objects()
 	if err != nil {

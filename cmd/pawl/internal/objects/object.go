@@ -217,11 +217,11 @@ func (a verbs) deleteCommand() *cobra.Command {
 	var revision int64
 	var missing bool
 	cmd := &cobra.Command{
-		Use: "delete KIND NAME | -f FILE", Short: "Delete objects",
+		Use: "delete KIND NAME... | -f FILE", Short: "Delete objects",
 		Long: `Marks objects for deletion. An object whose machine holds it passes through the
 machine's table and is gone when that has come to its end; --wait waits for it.`,
-		Example:           "  pawl delete etcd c1 --wait 2m\n  pawl delete -f cluster.yaml",
-		Args:              cobra.MaximumNArgs(2),
+		Example:           "  pawl delete etcd c1 c2 --wait 2m\n  pawl delete -f cluster.yaml",
+		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.CompleteKinds,
 		RunE: a.Verb(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			refs, err := a.refsOf(args, files, namespace)
@@ -263,6 +263,13 @@ func (a verbs) refsOf(args, files []string, namespace string) ([]control.Ref, er
 		return refs, nil
 	case len(args) == 0:
 		return nil, cli.Usage.Errorf("name the object: KIND NAME, or -f FILE")
+	}
+	if len(args) > 2 {
+		var refs []control.Ref
+		for _, name := range args[1:] {
+			refs = append(refs, a.RefOf(args[0], namespace, name))
+		}
+		return refs, nil
 	}
 	ref, ok := a.ObjectOf(args, namespace)
 	if !ok {

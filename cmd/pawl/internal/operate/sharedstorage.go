@@ -22,6 +22,7 @@ type SharedStorage struct {
 	Tool          string            // path of pawl in that image
 	Images        map[string]string // of engines, by version
 	Version       string            // of engines, for clusters that name none; "": the newest of Images
+	PoolerImage   string            // of pgbouncer, for clusters that name none; "": kube.DefaultPoolerImage
 	User          int64             // that engines run as
 	StorageClass  string            // of new claims; "": the default one
 	WriterLease   time.Duration
@@ -48,7 +49,7 @@ func newStorageOperator(m *controller.Manager, o Options) (*storageOperator, err
 	client := own.cache.Client()
 	own.site, err = kube.NewPlacement(kube.Options{
 		Client: client, Live: m.Live(), Image: s.Image, Tool: s.Tool, Images: s.Images, User: s.User,
-		StorageClass: s.StorageClass, Lease: s.WriterLease, FailoverAfter: s.FailoverAfter, Wrap: m.Fence, Log: o.Log,
+		PoolerImage: s.PoolerImage, StorageClass: s.StorageClass, Lease: s.WriterLease, FailoverAfter: s.FailoverAfter, Wrap: m.Fence, Log: o.Log,
 	})
 	if err != nil {
 		return nil, err
@@ -58,7 +59,7 @@ func newStorageOperator(m *controller.Manager, o Options) (*storageOperator, err
 	clusters.Placement, own.mpds.Placement = own.site, own.site
 	taken := kube.NewBackupStore(client, m.Live())
 	own.operator, err = sharedstorage.New(sharedstorage.Options{
-		Secrets: kube.Secrets(m.Live()), Backups: taken,
+		Secrets: kube.Secrets(m.Live()), Credentials: own.site.Credentials(), Certificates: own.site.Certificates(), Backups: taken,
 		Store: clusters, Stores: map[string]sharedstorage.ClusterStore{kube.MPDKind: own.mpds}, Ports: own.site.Ports(), Name: s.Name,
 		Version: cmp.Or(s.Version, slices.MaxFunc(slices.Collect(maps.Keys(s.Images)), kube.CompareVersions)),
 		Event:   kube.EventWriter(m.Events("sharedstorage")), ClassifyRunError: kube.ClassifyRunError, Logger: o.Log,

@@ -1,15 +1,11 @@
 package postgres
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -25,13 +21,12 @@ import (
 
 // asking says how a verb that changes a cluster asks.
 type asking struct {
-	yes, dry bool
-	wait     time.Duration
+	cli.Confirmation
+	wait time.Duration
 }
 
 func (q *asking) flags(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&q.yes, "yes", "y", false, "do not ask")
-	cmd.Flags().BoolVar(&q.dry, "dry-run", false, "say what would be done, and do nothing")
+	q.AddFlags(cmd)
 	cli.WaitFlag(cmd, &q.wait, 0, "then wait at most this long until it is done or needs somebody")
 }
 
@@ -130,11 +125,11 @@ func (a verbs) carryOut(ctx context.Context, c *cluster, what change, q asking) 
 		a.Say("  %s", line)
 	}
 	told := Told{Cluster: c.text(), Does: what.does}
-	if q.dry {
+	if q.Dry {
 		a.Say("dry run: nothing was changed")
 		return a.tell(told)
 	}
-	if err := a.confirm(q); err != nil {
+	if err := a.Confirm(q.Confirmation); err != nil {
 		return err
 	}
 	id, key := request.NewID(), sharedstorage.Prefix+what.kind
@@ -168,24 +163,6 @@ func (a verbs) tell(told Told) error {
 		return nil
 	}
 	return a.Emit(told, []string{told.Cluster}, nil)
-}
-
-// confirm asks on a terminal. Without one only -y lets a change pass.
-func (a verbs) confirm(q asking) error {
-	if q.yes {
-		return nil
-	}
-	in, isFile := a.In.(*os.File)
-	if !isFile || !term.IsTerminal(int(in.Fd())) || !a.IsText() { //nolint:gosec // a file descriptor
-		return Unconfirmed.Errorf("nothing was changed: there is no terminal to ask on")
-	}
-	fmt.Fprint(a.Err, "go on? [y/N] ")
-	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer is a no
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
-	}
-	return Unconfirmed.Errorf("nothing was changed: the answer was no")
 }
 
 // settle waits until a request has ended or its run is paused, and prints each step.

@@ -32,13 +32,6 @@ var (
 		Remedy: "See with pawl pg status why not; --instance names one whatever its role.",
 		Guide:  "shared-storage.md#verbs",
 	})
-	// Unconfirmed says that a verb changes something, and nobody could be asked.
-	Unconfirmed = fault.Declare(fault.Kind{
-		Code: "PG_UNCONFIRMED", Class: fault.Invalid,
-		Title:  "the verb changes a cluster, and nobody has confirmed it",
-		Remedy: "Look at what it would do with --dry-run, then call it on a terminal, or with -y.",
-		Guide:  "shared-storage.md#verbs",
-	})
 	// RequestPending says that a request of the same kind waits to be accepted.
 	RequestPending = fault.Declare(fault.Kind{
 		Code: "PG_REQUEST_PENDING", Class: fault.Blocked,

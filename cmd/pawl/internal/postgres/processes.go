@@ -20,7 +20,7 @@ import (
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/local"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
-	engines "github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/enginelog"
 )
 
 // processHost runs programs beside the processes of a standalone cluster, on their machine.
@@ -89,7 +89,7 @@ const logEvery = 500 * time.Millisecond
 func (h processHost) sources(i instance) []source {
 	folder := h.folder.Instance(i.Name)
 	return []source{
-		h.source(i.Name, i.id, engines.NewEngineLog(folder, i.Name).Next),
+		h.source(i.Name, i.id, enginelog.NewReader(folder, i.Name).Next),
 		h.source(i.Name, i.id, (&agentLog{path: filepath.Join(folder, local.AgentLog)}).next),
 	}
 }

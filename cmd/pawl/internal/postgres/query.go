@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/pgbackrest"
 )
 
 // streams are those of a program.
@@ -22,8 +24,14 @@ const queryWithin = 10 * time.Second
 func (c *cluster) query(ctx context.Context, i instance, sql string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, queryWithin)
 	defer cancel()
+	return c.ask(ctx, i, "postgres", "-c statement_timeout=8s", sql, into)
+}
+
+// ask is query without its limit, in a database and with settings.
+func (c *cluster) ask(ctx context.Context, i instance, database, options, sql string, into any) error {
 	var out, said bytes.Buffer
-	code, err := c.host.run(ctx, i, "psql", []string{"-XAtq", "-v", "ON_ERROR_STOP=1", "-d", "application_name=pawl connect_timeout=5 options='-c statement_timeout=8s -c default_transaction_read_only=on'"}, streams{in: strings.NewReader(sql), out: &out, err: &said})
+	database = strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(database)
+	code, err := c.host.run(ctx, i, "psql", []string{"-XAtq", "-v", "ON_ERROR_STOP=1", "-d", "application_name=pawl connect_timeout=5 dbname='" + database + "' options='" + options + " -c default_transaction_read_only=on'"}, streams{in: strings.NewReader(sql), out: &out, err: &said})
 	if err != nil {
 		return err
 	}
@@ -57,7 +65,7 @@ const replicationQuery = `SELECT json_build_object(
 'slots', (SELECT coalesce(json_agg(json_build_object('name', s.slot_name, 'instance', coalesce(r.application_name, ''), 'type', s.slot_type, 'active', s.active,
 	'wal', s.wal_status, 'retainedBytes', greatest(pg_wal_lsn_diff(pg_current_wal_lsn(), s.restart_lsn), 0)::bigint) ORDER BY s.slot_name), '[]')
 	FROM pg_replication_slots s LEFT JOIN pg_stat_replication r ON r.pid = s.active_pid),
-'archive', (SELECT json_build_object('mode', CASE WHEN current_setting('archive_command') IN ('', '/bin/true') THEN 'off' ELSE current_setting('archive_mode') END, 'archived', archived_count, 'last', coalesce(last_archived_wal, ''), 'lastAt', last_archived_time,
+'archive', (SELECT json_build_object('mode', CASE WHEN current_setting('archive_command') IN ('', '` + pgbackrest.NoArchive + `') THEN 'off' ELSE current_setting('archive_mode') END, 'archived', archived_count, 'last', coalesce(last_archived_wal, ''), 'lastAt', last_archived_time,
 	'failed', failed_count, 'lastFailed', coalesce(last_failed_wal, ''), 'lastFailedAt', last_failed_time) FROM pg_stat_archiver),
 'connections', (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),
 'maxConnections', current_setting('max_connections')::bigint)`

@@ -39,9 +39,13 @@ type Status struct {
 	Run      *v1alpha1.CurrentRun     `json:"run,omitempty"`
 	Requests []v1alpha1.RequestStatus `json:"requests"` // that have not ended
 
-	Manager v1alpha1.ManagerStatus `json:"manager"`
-	Storage v1alpha1.StorageStatus `json:"storage"`
-	Size    string                 `json:"wantedSize,omitempty"` // of storage
+	Manager v1alpha1.ManagerStatus  `json:"manager"`
+	Poolers []v1alpha1.PoolerStatus `json:"poolers,omitempty"`
+	Storage v1alpha1.StorageStatus  `json:"storage"`
+	Size    string                  `json:"wantedSize,omitempty"` // of storage
+
+	Databases     v1alpha1.DatabasesStatus      `json:"databases,omitzero"`
+	Subscriptions []v1alpha1.SubscriptionStatus `json:"subscriptions,omitempty"`
 
 	// What the writer says.
 	Slots          []Slot   `json:"slots"`
@@ -164,6 +168,9 @@ func (c *cluster) look(ctx context.Context) Status {
 			live, unasked = &r, ""
 		}
 	}
+	if c.status.State == string(sharedstorage.Hibernated) {
+		unasked = ""
+	}
 	s := c.statusOf(live)
 	s.Unasked = unasked
 	return s
@@ -174,7 +181,7 @@ func (c *cluster) statusOf(live *replication) Status {
 	is := c.status.SharedStorageClusterStatus
 	s := Status{
 		Cluster: c.text(), State: cmp.Or(is.State, "Init"), Since: is.Since.UTC(), Durability: cmp.Or(c.spec.Durability, "strict"), Class: is.Class, Version: is.Version,
-		Instances: []Instance{}, Readers: 2, WhyNot: []Finding{}, Run: is.Run, Requests: []v1alpha1.RequestStatus{}, Manager: is.Manager, Storage: is.Storage, Slots: []Slot{},
+		Instances: []Instance{}, Readers: 2, WhyNot: []Finding{}, Run: is.Run, Requests: []v1alpha1.RequestStatus{}, Manager: is.Manager, Poolers: is.Poolers, Storage: is.Storage, Databases: is.Databases, Subscriptions: is.Subscriptions, Slots: []Slot{},
 	}
 	if c.spec.Readers != nil {
 		s.Readers = *c.spec.Readers
@@ -226,6 +233,8 @@ func (s *Status) find(conditions []metav1.Condition) {
 			continue
 		case c.Type == sharedstorage.ProgressingCondition && c.Status == metav1.ConditionTrue:
 			s.moving, s.Progress = true, c.Message
+			continue
+		case c.Type != sharedstorage.InterruptedCondition && c.Reason == string(sharedstorage.Hibernated): // as it is wanted
 			continue
 		case c.Type == sharedstorage.ProgressingCondition && (c.Reason == "Rests" || c.Status == metav1.ConditionUnknown),
 			c.Type == sharedstorage.InterruptedCondition && c.Status != metav1.ConditionTrue,

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -38,6 +39,8 @@ func (s Status) Text(now time.Time) string {
 	fact("Storage", "%s", s.storage())
 	fact("Failover", "%s", s.failover())
 	fact("Archive", "%s", s.archive(age))
+	fact("Database", "%s", s.databases())
+	fact("Users", "%s", s.users())
 	if r := s.Run; r != nil {
 		fact("Run", "%s  %s  %s", view.Short(r.ID), r.Flow, strings.Join(nonEmpty(r.Phase, "at "+r.Step, r.Progress), ", "))
 		fact("", "%s", r.Message)
@@ -56,7 +59,9 @@ func (s Status) Text(now time.Time) string {
 		}
 	}
 	section("Instances", s.instanceTable(age))
+	section("Poolers", s.poolerTable())
 	section("Slots", s.slotTable())
+	section("Subscriptions", s.subscriptionTable())
 	if s.Unasked != "" {
 		fmt.Fprintf(&b, "\nThe writer was not asked for lag, slots and archive: %s\n", s.Unasked)
 	}
@@ -86,6 +91,36 @@ func (s Status) connections() string {
 		return ""
 	}
 	return fmt.Sprintf("  %d of %d connections", s.Connections, s.MaxConnections)
+}
+
+// databases lists the databases with their owners.
+func (s Status) databases() string {
+	var all []string
+	for _, d := range s.Databases.Databases {
+		all = append(all, d.Name+" of "+d.Owner)
+	}
+	return brief(all)
+}
+
+// users lists the users; those that are superusers are named as such.
+func (s Status) users() string {
+	var all []string
+	for _, u := range s.Databases.Users {
+		if u.Superuser {
+			u.Name += " (superuser)"
+		}
+		all = append(all, u.Name)
+	}
+	return brief(all)
+}
+
+// brief joins the first names of a list.
+func brief(names []string) string {
+	const most = 8
+	if more := len(names) - most; more > 0 {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(names, ", ")
 }
 
 func (s Status) storage() string {
@@ -153,6 +188,30 @@ func (s Status) instanceTable(age func(time.Time) string) view.Table {
 		}
 		t.Rows = append(t.Rows, []string{i.ID, i.Role, i.Health, cmp.Or(age(i.Since), "–"), cmp.Or(i.Node, "–"), cmp.Or(i.Address, "–"), cmp.Or(i.Version, "–"), cmp.Or(streams, "–"), lag, behind,
 			strings.TrimSpace(i.Name + "  " + i.Message)})
+	}
+	return t
+}
+
+func (s Status) subscriptionTable() view.Table {
+	t := view.Table{Head: []string{"SUBSCRIPTION", "DATABASE", "STATE", "LAG", "ERRORS"}}
+	for _, one := range s.Subscriptions {
+		lag := "–"
+		if one.LagBytes != nil {
+			lag = bytesText(*one.LagBytes)
+		}
+		t.Rows = append(t.Rows, []string{one.Name, one.Database, one.State, lag, strconv.FormatInt(one.Errors, 10)})
+	}
+	return t
+}
+
+func (s Status) poolerTable() view.Table {
+	t := view.Table{Head: []string{"POOLER", "HEALTH", "ADDRESS", "WRITER"}}
+	for _, p := range s.Poolers {
+		address := "–"
+		if p.Address != "" {
+			address = net.JoinHostPort(p.Address, strconv.Itoa(int(p.Port)))
+		}
+		t.Rows = append(t.Rows, []string{p.Name, p.Health, address, strings.TrimSpace(cmp.Or(p.Writer, "–") + "  " + p.Message)})
 	}
 	return t
 }

@@ -1,9 +1,9 @@
 // Package postgres has the verbs of pawl for the PostgreSQL of shared-storage clusters.
 //
-//	pawl pg VERB CLUSTER ─▶ cluster: object, spec, status ─┬─ status, promote, restart: read or ask the operator
+//	pawl pg VERB CLUSTER ─▶ cluster: object, spec, status ─┬─ status, promote, restart, hibernate, wake: read or ask the operator
 //	                                                       └─ host: pods (exec, logs) or processes ─▶ psql, pgbench, logs, report
 //
-// A verb that changes a cluster sends a request to its operator. The password of a cluster reaches a
+// A verb that changes a cluster sends a request to its operator, or changes a field of its spec. The password of a cluster reaches a
 // program in its environment only.
 package postgres
 
@@ -25,7 +25,7 @@ type verbs struct{ *cli.App }
 
 func (a verbs) group() *cobra.Command {
 	group := &cobra.Command{
-		Use: "pg", Short: "Look after PostgreSQL clusters: status, psql, logs, promote, restart, report",
+		Use: "pg", Short: "Look after PostgreSQL clusters: status, psql, logs, promote, restart, hibernate, wake, compare, report",
 		Long: `Looks after the PostgreSQL of SharedStorageCluster objects: of a Kubernetes cluster, and of
 pawl server or pawl dev. CLUSTER is the name of one, or NAMESPACE/NAME.
 
@@ -33,7 +33,7 @@ On Kubernetes psql, pgbench and the queries of status and report run in the pods
 right to create pods/exec. Standalone they run here, on the machine of the server.`,
 		Example: "  pawl pg status orders\n  pawl pg psql orders -- -c 'SELECT 1'\n  pawl pg logs orders -f\n  pawl pg promote orders 2 --wait\n  pawl pg report orders --file orders.tar.gz",
 	}
-	group.AddCommand(a.statusCommand(), a.psqlCommand(), a.logsCommand(), a.promoteCommand(), a.restartCommand(), a.pgbenchCommand(), a.reportCommand())
+	group.AddCommand(a.statusCommand(), a.psqlCommand(), a.logsCommand(), a.promoteCommand(), a.restartCommand(), a.hibernateCommand(), a.wakeCommand(), a.pgbenchCommand(), a.compareCommand(), a.reportCommand())
 	return group
 }
 

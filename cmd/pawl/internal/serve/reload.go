@@ -10,6 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/library"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/machine/driver"
+	"github.com/pawl-dev/pawl/notification"
+	"github.com/pawl-dev/pawl/schedule"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
 )
 
@@ -50,6 +52,9 @@ func (p *parts) newDriver(lib library.Library) (*driver.Driver, error) {
 		return nil, nil
 	}
 	for _, m := range lib.Machines {
+		if m.Table.Kind == schedule.Kind || m.Table.Kind == notification.Kind {
+			return nil, machine.Invalid.Errorf("machine %s: the server itself serves the kind %s", m.Table.Name, m.Table.Kind)
+		}
 		if slices.ContainsFunc(p.options.Kinds, func(k driver.ServedKind) bool { return k.Kind == m.Table.Kind }) {
 			return nil, machine.Invalid.Errorf("machine %s: an operator of this program serves the kind %s", m.Table.Name, m.Table.Kind)
 		}

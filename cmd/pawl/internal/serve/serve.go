@@ -27,6 +27,7 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine/driver"
+	"github.com/pawl-dev/pawl/schedule"
 	"github.com/pawl-dev/pawl/server"
 	"github.com/pawl-dev/pawl/server/auth"
 	"github.com/pawl-dev/pawl/server/events"
@@ -222,6 +223,7 @@ func (p *parts) kinds() ([]driver.ServedKind, error) {
 		kinds, err = d.Kinds()
 	}
 	kinds = append(kinds, p.shared.kinds()...)
+	kinds = append(kinds, backend.ScheduleKind, backend.NotificationKind)
 	return append(kinds, p.options.Kinds...), err
 }
 
@@ -315,7 +317,7 @@ func (p *parts) server() (*server.Server, error) {
 		return nil, err
 	}
 	o := server.Options{
-		Engine: p.engine, Objects: driver.Admit(p.shared.admit(p.objects), p.kinds), Kinds: p.kinds, Version: p.options.Version, Listen: p.options.Listen, Hosts: p.options.Hosts,
+		Engine: p.engine, Objects: driver.Admit(p.admitSchedules(p.shared.admit(p.objects)), p.kinds), Kinds: p.kinds, Version: p.options.Version, Listen: p.options.Listen, Hosts: p.options.Hosts,
 		CertFile: p.options.CertFile, KeyFile: p.options.KeyFile, Notifier: p.notifier,
 		Sessions: sessions, SignedOut: p.store.SignedOut(), Idempotency: p.store.Keys(), Metrics: p.metrics.Handler(), Logger: p.log,
 		Observe: func(o server.Observation) { p.metrics.Request(o.Method, o.Route, o.Status, o.Took, o.Bytes) },
@@ -334,6 +336,10 @@ func (p *parts) server() (*server.Server, error) {
 // serve runs all parts until ctx ends or one of them fails.
 func (p *parts) serve(ctx context.Context, s *server.Server, ln net.Listener) error {
 	machines := len(p.definitions.last.Machines)
+	sender, err := p.notifications()
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var all sync.WaitGroup
@@ -348,6 +354,8 @@ func (p *parts) serve(ctx context.Context, s *server.Server, ln net.Listener) er
 	}
 	part("engine", p.engine.Serve)
 	part("machines", p.drive)
+	part("notifications", sender.Serve)
+	part("schedules", schedule.New(schedule.Options{Objects: p.objects, Engine: p.engine, Runs: p.store, Logger: p.log, Metrics: p.queues}).Serve)
 	if p.clusters.service != nil {
 		part("clusters", p.clusters.service.Serve)
 	}

@@ -87,7 +87,7 @@ func (p *parts) makeShared(lib library.Library) error {
 		return err
 	}
 	created := shared{store: local.ClusterStore{Objects: p.objects, Placement: placement}, taken: local.BackupStore{Objects: p.objects}}
-	created.operator, err = sharedstorage.New(sharedstorage.Options{Store: created.store, Ports: placement.Ports(), Secrets: local.Secret, Backups: created.taken, Logger: p.log})
+	created.operator, err = sharedstorage.New(sharedstorage.Options{Store: created.store, Ports: placement.Ports(), Secrets: local.Secret, Credentials: placement.Credentials(), Certificates: placement.Certificates(), Backups: created.taken, Logger: p.log})
 	if err != nil {
 		return err
 	}

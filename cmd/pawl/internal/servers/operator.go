@@ -18,6 +18,7 @@ import (
 	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
 	"github.com/pawl-dev/pawl/operator/rollout"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
 	"github.com/pawl-dev/pawl/secretfile"
 )
 
@@ -54,7 +55,7 @@ Outside of a pod it uses $KUBECONFIG or ~/.kube/config.`,
 		}),
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Listen, "listen", ":7296", "`host:port` of health and metrics")
+	f.StringVar(&o.Listen, "listen", "", "`host:port` of health and metrics (default: :7296 in a pod, else 127.0.0.1:7296)")
 	f.StringVar(&flags.tokenFile, "metrics-token-file", "", "`file` with the token that metrics need off loopback; only its owner may read it")
 	f.StringVar(&flags.kubeconfig, "kubeconfig", "", "`file` with the way to the cluster (default: the pod's account, $KUBECONFIG, ~/.kube/config)")
 	f.StringVar(&flags.context, "context", "", "`context` of that file")
@@ -70,6 +71,7 @@ Outside of a pod it uses $KUBECONFIG or ~/.kube/config.`,
 	f.StringVar(&o.SharedStorage.Image, "image", defaultImage(a.VersionText()), "`image` of pawl, for cluster managers and beside engines")
 	f.StringVar(&o.SharedStorage.Tool, "image-entrypoint", "/usr/local/bin/pawl", "`path` of pawl in that image")
 	f.StringToStringVar(&o.SharedStorage.Images, "engine-image", map[string]string{"15": "postgres:15"}, "`version=image` of engines, for clusters that name none")
+	f.StringVar(&o.SharedStorage.PoolerImage, "pooler-image", kube.DefaultPoolerImage, "`image` that has pgbouncer, for clusters that name none in spec.pooler")
 	f.StringVar(&o.SharedStorage.Version, "engine-version", "", "`version` of engines, for clusters that name none (default: the newest of --engine-image)")
 	f.Int64Var(&o.SharedStorage.User, "engine-user", 999, "user `id` that engines run as")
 	f.StringVar(&o.SharedStorage.StorageClass, "storage-class", "", "`class` of new claims (default: the default one)")
@@ -109,6 +111,7 @@ func (a verbs) operate(ctx context.Context, flags operatorFlags, o operate.Optio
 	if o.SharedStorage.FailoverAfter < time.Second {
 		return cli.Usage.Errorf("--failover-after %s: it is 1s at least", o.SharedStorage.FailoverAfter)
 	}
+	o.Listen = cmp.Or(o.Listen, defaultListen(controller.PodNamespace() != ""))
 	o.LeaseNamespace = cmp.Or(o.LeaseNamespace, controller.PodNamespace(), metav1.NamespaceDefault)
 	o.Runs, o.Log = kuberuns.Kind(flags.runs), logger
 	o.Flows, o.Actions, o.HTTPAllow, o.Secrets = a.Flags.Flows, a.Flags.Actions, a.Flags.HTTPAllow, a.Secrets()
@@ -118,6 +121,15 @@ func (a verbs) operate(ctx context.Context, flags operatorFlags, o operate.Optio
 	}
 	fmt.Fprintf(a.Out, "pawl operator serves %s, health and metrics at %s\n", orAll(o.Namespaces), p.Manager.Addr())
 	return p.Run(ctx)
+}
+
+// defaultListen returns where health and metrics are served. A machine may have the pods of a
+// dev-cluster beside this operator, each at an address of its own.
+func defaultListen(inPod bool) string {
+	if inPod {
+		return ":7296" // the kubelet and Services reach the pod
+	}
+	return "127.0.0.1:7296"
 }
 
 func orAll(namespaces []string) string {

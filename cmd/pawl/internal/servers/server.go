@@ -2,6 +2,7 @@ package servers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -26,6 +27,7 @@ type serverOptions struct {
 	attempts                                                                        int
 	drain                                                                           time.Duration
 	retention                                                                       runtype.Retention
+	open                                                                            bool // a browser, by pawl dev
 }
 
 func (o *serverOptions) flags(cmd *cobra.Command) {
@@ -79,13 +81,17 @@ func (a verbs) devCommand() *cobra.Command {
 		Use: "dev [DIR] | --fdb [MANIFEST…]", Short: "A server for trying things: loopback, SQLite, exec and local HTTP allowed",
 		Long: `A server as pawl server is one, on loopback and with SQLite, that offers all
 ready-made actions and lets http actions reach loopback. DIR holds flows and
-machines.
+machines. While it runs it is the context dev, which is current if none was: see
+pawl context.
 
 ` + worldAbout,
 		Example: "  pawl dev flows/\n  pawl dev --flows flows/ --machines machines/ --dsn ./dev.db --listen 127.0.0.1:0\n" + worldExamples,
 		RunE: a.Verb(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			if host, _, err := net.SplitHostPort(o.listen); err != nil || !isLoopback(host) {
 				return cli.Usage.Errorf("--listen %s: pawl dev listens on loopback only; use pawl server", o.listen)
+			}
+			if w.foundationdb && o.open {
+				return cli.Usage.Errorf("--open: pawl dev --fdb has no console of its own; use pawl console")
 			}
 			if w.foundationdb {
 				return a.playFoundationDB(ctx, o, w, args)
@@ -102,6 +108,7 @@ machines.
 		}),
 	}
 	o.flags(cmd)
+	cmd.Flags().BoolVar(&o.open, "open", false, "open the console in a browser")
 	w.flags(cmd)
 	cmd.AddCommand(a.faultCommand(), a.skipCommand())
 	return cmd
@@ -112,7 +119,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-func (a verbs) serve(ctx context.Context, verb string, o serverOptions) error {
+func (a verbs) serve(ctx context.Context, verb string, o serverOptions) (err error) {
 	logger, err := serverLog(a.Err, o.logFormat, a.Flags.LogLevel)
 	if err != nil {
 		return err
@@ -128,6 +135,8 @@ func (a verbs) serve(ctx context.Context, verb string, o serverOptions) error {
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)
 	defer signal.Stop(reload)
+	var own entry
+	defer func() { err = errors.Join(err, own.leave()) }()
 	return serve.Run(ctx, serve.Options{
 		Store: store, Listen: o.listen, Hosts: o.hosts, TokenFile: o.tokenFile, CertFile: o.cert, KeyFile: o.key,
 		Flows: a.Flags.Flows, Machines: a.Flags.Machines, Actions: a.Flags.Actions, HTTPAllow: a.Flags.HTTPAllow, Secrets: a.Secrets(),
@@ -137,7 +146,20 @@ func (a verbs) serve(ctx context.Context, verb string, o serverOptions) error {
 			if o.cert != "" {
 				scheme = "https"
 			}
-			fmt.Fprintf(a.Out, "pawl %s listens on %s://%s with %s and %s\n", verb, scheme, addr, cli.CountText(flows, "flow"), cli.CountText(machines, "machine"))
+			url, context := scheme+"://"+addr.String(), ""
+			if verb == "dev" {
+				context = own.enter(url, o) // before others hear that it listens
+			}
+			fmt.Fprintf(a.Out, "pawl %s listens on %s with %s and %s\n", verb, url, cli.CountText(flows, "flow"), cli.CountText(machines, "machine"))
+			if verb != "dev" {
+				return
+			}
+			fmt.Fprintf(a.Out, "  console  %s/\n  API      %s/v1\n  context  %s\n", url, url, context)
+			if o.open {
+				if err := openBrowser(ctx, url+"/"); err != nil {
+					a.Hint("pawl: no browser could be opened: %v", err)
+				}
+			}
 		},
 	})
 }

@@ -21,7 +21,7 @@ func Commands(a *cli.App) []*cobra.Command {
 // Processes returns the commands that servers, operators and providers start, not people.
 func Processes(a *cli.App) []*cobra.Command {
 	v := verbs{a}
-	return []*cobra.Command{v.nodeCommand(), v.instanceCommand(), v.managerCommand()}
+	return []*cobra.Command{v.nodeCommand(), v.instanceCommand(), v.managerCommand(), v.poolerCommand()}
 }
 
 type verbs struct{ *cli.App }

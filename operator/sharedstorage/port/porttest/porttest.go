@@ -53,7 +53,7 @@ type Fixture struct {
 
 // Run runs the conformance suite.
 func Run(t *testing.T, fresh func(t *testing.T) Fixture) {
-	for _, q := range slices.Concat(storageCases, instanceCases, recreateCases, engineCases, managerCases) {
+	for _, q := range slices.Concat(storageCases, instanceCases, recreateCases, suspendCases, engineCases, managerCases) {
 		t.Run(q.name, func(t *testing.T) {
 			r := fresh(t)
 			if r.Limit == 0 {

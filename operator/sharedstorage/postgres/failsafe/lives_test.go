@@ -11,8 +11,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/failsafe"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
 
 // trouble is something that may happen.
@@ -103,11 +103,11 @@ func (w *world) restart(p *process, engine bool) {
 
 // restore restores the deleted record, as kube.Storage does.
 func (w *world) restore() {
-	holder := postgres.Unknown
+	holder := lease.Unknown
 	if p := w.current[w.grant.Writer]; p != nil && p.wrote == w.grant.Epoch {
 		holder = p.name
 	}
-	w.grant.Lease = postgres.Lease{Holder: holder, Epoch: w.grant.Epoch, Failsafe: failsafe.Restored(limit)}
+	w.grant.Lease = lease.Lease{Holder: holder, Epoch: w.grant.Epoch, Failsafe: failsafe.Restored(limit)}
 	if w.broken.restoredIsKnown {
 		w.grant.Lease.Failsafe = nil
 	}

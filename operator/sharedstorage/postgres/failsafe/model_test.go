@@ -7,22 +7,22 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/failsafe"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
 
 // A model of a cluster under an unreliable API server. The rules are those of the product
-// (failsafe, postgres.Grant); the model has the messages between processes, their clocks, and what
+// (failsafe, lease.Grant); the model has the messages between processes, their clocks, and what
 // goes wrong: an API server that is away or cut off, links that are cut, frozen and restarted
 // processes, instances that are moved while the old one still runs, members that come and go, a
 // deleted record, grants to anybody at any time.
 const (
-	step     = 100 * time.Millisecond
-	lease    = 5 * time.Second
-	margin   = lease / 6
-	limit    = 20 * time.Second // Recorded.For
-	patience = lease / 3        // of a renewal; a first lease may take longer
-	nodes    = 5
+	step      = 100 * time.Millisecond
+	leaseTime = 5 * time.Second
+	margin    = leaseTime / 6
+	limit     = 20 * time.Second // Recorded.For
+	patience  = leaseTime / 3    // of a renewal; a first lease may take longer
+	nodes     = 5
 )
 
 // rules can be broken on purpose, to see that the model finds it.
@@ -77,7 +77,7 @@ type renewal struct {
 	holds     bool
 	epoch     int64
 	version   int
-	next      postgres.Grant
+	next      lease.Grant
 }
 
 // round is a round of questions under way.
@@ -107,7 +107,7 @@ type world struct {
 
 	version int // of the record
 	lost    bool
-	grant   postgres.Grant
+	grant   lease.Grant
 	stamp   int           // of the lease
 	stamped time.Duration // when it was renewed, which the manager sees at once
 
@@ -127,7 +127,7 @@ func newWorld(seed uint64, broken rules) *world {
 	for i, name := range []string{"a", "b", "c"} {
 		w.add(name, i)
 	}
-	w.version, w.grant = 1, postgres.Grant{Writer: "a", Epoch: 1}
+	w.version, w.grant = 1, lease.Grant{Writer: "a", Epoch: 1}
 	return w
 }
 
@@ -192,7 +192,7 @@ func (p *process) tick() {
 		w.say("%s stops", p.identity())
 		p.on = false
 		if w.api[p.node] && !w.lost && w.chance(0.5) {
-			w.put(p.renewed(postgres.Renewal{Writer: p.name, Epoch: p.epoch}))
+			w.put(p.renewed(lease.Renewal{Writer: p.name, Epoch: p.epoch}))
 		}
 	}
 	p.advanceRenewal()
@@ -206,7 +206,7 @@ func (p *process) tick() {
 	case w.api[p.node] && !w.lost && w.grant.Writer == p.name:
 		p.begin(w.grant.Epoch)
 	}
-	p.next = w.now + lease/5
+	p.next = w.now + leaseTime/5
 }
 
 func (p *process) begin(epoch int64) {
@@ -230,7 +230,7 @@ func (p *process) begin(epoch int64) {
 }
 
 // renewed reads the record as the process sees it, and returns the record after a renewal.
-func (p *process) renewed(r postgres.Renewal) (postgres.Grant, error) {
+func (p *process) renewed(r lease.Renewal) (lease.Grant, error) {
 	w := p.w
 	if p.stamp != w.stamp {
 		p.stamp, p.first = w.stamp, w.now
@@ -241,7 +241,7 @@ func (p *process) renewed(r postgres.Renewal) (postgres.Grant, error) {
 	}
 	p.first = min(p.first, told)
 	seen := w.grant
-	seen.Lease.Until = zero.Add(p.first + lease)
+	seen.Lease.Until = zero.Add(p.first + leaseTime)
 	if w.broken.othersTakeAtOnce {
 		seen.Lease.Failsafe = nil
 	}
@@ -249,7 +249,7 @@ func (p *process) renewed(r postgres.Renewal) (postgres.Grant, error) {
 }
 
 // put writes the record.
-func (w *world) put(next postgres.Grant, err error) {
+func (w *world) put(next lease.Grant, err error) {
 	if err == nil {
 		w.grant = next
 		w.version++
@@ -267,7 +267,7 @@ func (p *process) advanceRenewal() {
 	}
 	limit := patience
 	if !n.holds {
-		limit = lease
+		limit = leaseTime
 	}
 	if w.now >= n.began+limit || n.stage == 2 && w.chance(w.lossy) {
 		p.endRenewal(errAway)
@@ -289,7 +289,7 @@ func (p *process) advanceRenewal() {
 	n.at = w.now + w.delay()
 	switch n.stage {
 	case 0:
-		next, err := p.renewed(postgres.Renewal{Writer: p.name, Identity: p.identity(), Epoch: n.epoch, TTL: lease, Holds: n.holds, Failsafe: n.attempt})
+		next, err := p.renewed(lease.Renewal{Writer: p.name, Identity: p.identity(), Epoch: n.epoch, TTL: leaseTime, Holds: n.holds, Failsafe: n.attempt})
 		if err != nil {
 			p.endRenewal(err)
 			return
@@ -327,7 +327,7 @@ func (p *process) endRenewal(err error) {
 		if n.attempt.For > 0 {
 			p.success = n.attempt.Members
 		}
-		p.on, p.epoch, p.wrote, p.deadline = true, n.epoch, n.epoch, n.began+lease-margin
+		p.on, p.epoch, p.wrote, p.deadline = true, n.epoch, n.epoch, n.began+leaseTime-margin
 		return
 	}
 	if p.on && p.round == nil && (errors.Is(err, errAway) || err.Error() == "GRANT_LOST") {
@@ -357,7 +357,7 @@ func (p *process) advanceRound() {
 		pending = append(pending, p.deliver(m)...)
 	}
 	n.pending = pending
-	if len(n.pending) > 0 && w.now < n.asked+lease/6 { // until the questions time out
+	if len(n.pending) > 0 && w.now < n.asked+leaseTime/6 { // until the questions time out
 		return
 	}
 	p.round = nil
@@ -366,7 +366,7 @@ func (p *process) advanceRound() {
 	}
 	r := failsafe.Round{
 		Self: p.identity(), Members: p.holder.Members(), Answers: n.answers, Renewed: p.holder.Renewed(), For: limit,
-		Promise: lease - margin, Deadline: p.deadline, Asked: n.asked, Now: w.now,
+		Promise: leaseTime - margin, Deadline: p.deadline, Asked: n.asked, Now: w.now,
 	}
 	switch b := w.broken; {
 	case b.lastSuccess:
@@ -374,7 +374,7 @@ func (p *process) advanceRound() {
 	case b.endless:
 		r.For = time.Hour
 	case b.countFromAnswers:
-		r.Asked, r.Promise = w.now, lease
+		r.Asked, r.Promise = w.now, leaseTime
 	case b.oneMayBeMissing:
 		for _, m := range r.Members {
 			if _, ok := r.Answers[m]; !ok {
@@ -399,7 +399,7 @@ func (p *process) deliver(m message) []message {
 	case !w.links[p.node][m.to.node] || !m.to.up():
 		return []message{m}
 	case m.answer == nil:
-		q := failsafe.Question{Member: m.to.identity(), Writer: p.name, Epoch: p.round.epoch, For: lease}
+		q := failsafe.Question{Member: m.to.identity(), Writer: p.name, Epoch: p.round.epoch, For: leaseTime}
 		a := m.to.promise.Give(q, failsafe.State{Identity: m.to.identity(), Writes: m.to.on, Epoch: m.to.wrote}, w.now)
 		return []message{{to: m.to, at: w.now + w.delay() + m.to.late, answer: &a}}
 	}

@@ -1,5 +1,7 @@
 package metrics
 
+import "github.com/pawl-dev/pawl/operator/sharedstorage/postgres/pgbackrest"
+
 // builtins are the statements of PostgreSQL 15 that each scrape executes. Columns are the names of the metrics
 // without their prefix.
 var builtins = []Query{
@@ -43,7 +45,7 @@ var builtins = []Query{
 		SQL: `SELECT archived_count AS archived_total, failed_count AS archive_failed_total,
 			extract(epoch FROM last_archived_time) AS archive_last_timestamp_seconds,
 			extract(epoch FROM last_failed_time) AS archive_last_failed_timestamp_seconds
-			FROM pg_stat_archiver WHERE current_setting('archive_command') NOT IN ('', '/bin/true')`,
+			FROM pg_stat_archiver WHERE current_setting('archive_command') NOT IN ('', '` + pgbackrest.NoArchive + `')`,
 		Metrics: []Metric{
 			{Column: "archived_total", Help: "Segments of the log that were archived.", Type: "counter"},
 			{Column: "archive_failed_total", Help: "Attempts to archive a segment that failed.", Type: "counter"},

@@ -132,6 +132,10 @@ func Conf(r port.Repository, s Server) (string, error) {
 	return b.String(), nil
 }
 
+// NoArchive is the archive_command of an engine without a repository. archive_mode is always on, because
+// it cannot be switched on without a restart.
+const NoArchive = "/bin/true"
+
 // ArchiveCommand is the archive_command of an engine with this configuration file. What pgBackRest
 // says goes to a file, because the log of the engine has only its exit code.
 func ArchiveCommand(program, conf, stanza, said string) string {

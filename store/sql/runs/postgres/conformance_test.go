@@ -48,7 +48,7 @@ func full(t testing.TB, p *sql.Postgres) (heal func()) {
 	}
 	exec(`CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$`)
-	tables := []string{"run", "event", "signal", "worker", "input", "definition"}
+	tables := []string{"run", "event", "signal", "worker", "input", "definition", "run_log", "run_log_size"}
 	for _, table := range tables {
 		exec(`CREATE TRIGGER refuse BEFORE INSERT OR UPDATE OR DELETE ON ` + table + ` FOR EACH STATEMENT EXECUTE FUNCTION refuse()`)
 	}

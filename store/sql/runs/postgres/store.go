@@ -257,7 +257,9 @@ func (d *dialect) Remove(ctx context.Context, ids []string) error {
 		WITH gone AS (DELETE FROM run WHERE id = ANY($1) AND phase > 5 RETURNING k),
 			e AS (DELETE FROM event WHERE run IN (SELECT k FROM gone)),
 			i AS (DELETE FROM input WHERE run IN (SELECT k FROM gone)),
-			l AS (DELETE FROM run_label WHERE run IN (SELECT k FROM gone))
+			l AS (DELETE FROM run_label WHERE run IN (SELECT k FROM gone)),
+			g AS (DELETE FROM run_log WHERE run IN (SELECT k FROM gone)),
+			z AS (DELETE FROM run_log_size WHERE run IN (SELECT k FROM gone))
 		DELETE FROM signal WHERE run IN (SELECT k FROM gone)`, ids)
 	return postgres.Fault(err)
 }
@@ -292,6 +294,7 @@ func (d *dialect) Restorer(x db.Session) (func(runs.Dump) []db.Statement, error)
 			list = append(list, db.Statement{SQL: sql, Args: append([]any{k}, args...)})
 		}
 		list = append(list, runs.LabelStatements(k, r.Labels)...)
+		list = append(list, runs.LogStatements(k, dump)...)
 		if len(r.Input) > 0 {
 			add(`INSERT INTO input (run, data) VALUES ($1, $2)`, []byte(r.Input))
 		}

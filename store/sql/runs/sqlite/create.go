@@ -185,6 +185,7 @@ func (d *dialect) Restorer(x db.Session) (func(runs.Dump) []db.Statement, error)
 		r.Owner = ""
 		list := []db.Statement{{SQL: insertRunSQL, Args: insertRun(r, c)}, {SQL: insertBirthSQL, Args: []any{row, n.Birth, []byte(r.Input)}}}
 		list = append(list, runs.LabelStatements(row, r.Labels)...)
+		list = append(list, runs.LogStatements(row, dump)...)
 		for _, id := range dump.Seen {
 			list = append(list, db.Statement{SQL: insertSignalSQL, Args: []any{row, id, nil}})
 		}

@@ -38,6 +38,8 @@ var texts = runs.Texts{
 	Newest:   "SELECT 0, coalesce(max(row), 0) + 1 FROM event",
 	Events: `SELECT $1, e.row, r.id, e.data FROM event AS e JOIN run AS r ON r.row = e.run
 		WHERE e.row >= $2 AND e.data IS NOT NULL ORDER BY e.row LIMIT CAST($3 AS INTEGER)`,
+	Rows:    "SELECT $1, row, run, data FROM event WHERE row >= $2 AND data IS NOT NULL ORDER BY row LIMIT CAST($3 AS INTEGER)",
+	ID:      "SELECT id FROM run WHERE row = $1",
 	Seen:    "SELECT id FROM signal WHERE run = $1 AND data IS NULL ORDER BY row",
 	Chained: true,
 }

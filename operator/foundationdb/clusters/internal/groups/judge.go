@@ -81,12 +81,12 @@ var away = map[v1beta2.ProcessGroupConditionType]bool{
 	v1beta2.ResourcesTerminating: true, v1beta2.SidecarUnreachable: true,
 }
 
-// observePlace takes over the addresses and the zone of a group. While it is marked, or the database is
-// not available, its former addresses are kept, so that they are excluded too.
+// observePlace takes over the addresses and the zone of a group. While it is marked or silent, or the database is
+// not available, its former addresses are kept, so that they are excluded too: by them the database knows its servers.
 func (j *Judge) observePlace(g *v1beta2.ProcessGroupStatus, m *Member) {
 	if m.Pod != nil {
 		if ips := foundationdb.PublicIPs(m.Pod); len(ips) > 0 {
-			if g.Marked() || !j.Cluster.Status.Health.Available {
+			if g.Marked() || !j.Cluster.Status.Health.Available || len(j.Processes[g.ProcessGroupID]) == 0 {
 				for _, ip := range g.Addresses {
 					if !slices.Contains(ips, ip) {
 						ips = append(ips, ip)

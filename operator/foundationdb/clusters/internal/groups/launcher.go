@@ -2,6 +2,7 @@ package groups
 
 import (
 	"encoding/json"
+	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -29,19 +30,6 @@ func sameJSON(a, b string) bool {
 	if a == b {
 		return true
 	}
-	x, ok := normalJSON(a)
-	if !ok {
-		return false
-	}
-	y, ok := normalJSON(b)
-	return ok && x == y
-}
-
-func normalJSON(text string) (string, bool) {
-	var value any
-	if json.Unmarshal([]byte(text), &value) != nil {
-		return "", false
-	}
-	encoded, err := json.Marshal(value) // with the members of objects in order
-	return string(encoded), err == nil
+	var x, y any
+	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
 }

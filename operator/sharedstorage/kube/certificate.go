@@ -1,0 +1,139 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/kube/controller"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+const (
+	tlsPath       = "/etc/pawl/tls"
+	tlsAnnotation = "pawl.dev/tls" // on a pod: the version of the certificate that it should use
+)
+
+// Certificates keeps certificates in the Secrets <cluster>.tls, which the instances mount, and <cluster>.ca. No user
+// of a cluster has a Secret with a dot in its name.
+type Certificates struct{ placement *Placement }
+
+var _ sharedstorage.Certificates = Certificates{}
+
+// Certificates returns the certificates of clusters.
+func (s *Placement) Certificates() Certificates { return Certificates{s} }
+
+func certificateName(c port.Ref, role sharedstorage.CertificateRole) string {
+	return c.Name + "." + string(role)
+}
+
+// tlsVolume has the certificate of the instances. It is optional, because the engine can do without at first.
+func tlsVolume(c port.Ref) corev1.Volume {
+	return corev1.Volume{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+		SecretName: certificateName(c, sharedstorage.ServerCertificate), DefaultMode: ptr(int32(0o440)), Optional: ptr(true),
+	}}}
+}
+
+// Names implements sharedstorage.Certificates: the names of the Services.
+func (k Certificates) Names(_ context.Context, c port.Ref) ([]string, error) {
+	var names []string
+	for _, role := range []port.Type{port.Writer, port.Reader} {
+		name := c.Name + "-" + string(role)
+		names = append(names, name, name+"."+c.Namespace, name+"."+c.Namespace+".svc", name+"."+c.Namespace+".svc.cluster.local")
+	}
+	return append(names, "localhost", "127.0.0.1"), nil
+}
+
+// Given implements sharedstorage.Certificates.
+func (k Certificates) Given(ctx context.Context, c port.Ref, s v1alpha1.TLSSpec) (map[string][]byte, error) {
+	if s.Secret == "" {
+		return nil, port.CertificateInvalid.Errorf("on Kubernetes a certificate is in a Secret: spec.tls.secret")
+	}
+	obj := &corev1.Secret{}
+	err := k.placement.o.Live.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: s.Secret}, obj)
+	if apierrors.IsNotFound(err) {
+		return nil, port.CertificateInvalid.Errorf("there is no Secret %s", s.Secret)
+	}
+	return obj.Data, controller.Fault(err)
+}
+
+// Revision implements sharedstorage.Certificates. The Secret is watched if it has the label of the cluster, as
+// cert-manager's spec.secretTemplate gives it.
+func (k Certificates) Revision(ctx context.Context, c port.Ref, s v1alpha1.TLSSpec) string {
+	if s.Secret == "" {
+		return ""
+	}
+	return k.placement.secretRevision(ctx, c, s.Secret)
+}
+
+// Load implements sharedstorage.Certificates.
+func (k Certificates) Load(ctx context.Context, c port.Ref, role sharedstorage.CertificateRole) (map[string][]byte, error) {
+	obj, err := k.read(ctx, c, role)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return obj.Data, controller.Fault(err)
+}
+
+func (k Certificates) read(ctx context.Context, c port.Ref, role sharedstorage.CertificateRole) (*corev1.Secret, error) {
+	obj := &corev1.Secret{ObjectMeta: meta(c, certificateName(c, role), "")}
+	err := k.placement.o.Live.Get(ctx, client.ObjectKeyFromObject(obj), obj)
+	if err != nil {
+		return obj, err
+	}
+	if owner := metav1.GetControllerOf(obj); owner == nil || string(owner.UID) != c.UID {
+		return obj, port.CertificateInvalid.Errorf("Secret %s is not of this cluster: delete it", obj.Name)
+	}
+	return obj, nil
+}
+
+// Store implements sharedstorage.Certificates. A kubelet updates the files of a pod at once when the pod changes, and
+// otherwise within a minute or two.
+func (k Certificates) Store(ctx context.Context, c port.Ref, role sharedstorage.CertificateRole, files map[string][]byte) error {
+	obj, err := k.read(ctx, c, role)
+	switch {
+	case apierrors.IsNotFound(err):
+		obj = &corev1.Secret{ObjectMeta: meta(c, certificateName(c, role), ""), Type: corev1.SecretTypeTLS, Data: files}
+		made, err := k.placement.createObject(ctx, c, obj)
+		if err == nil && !made {
+			err = fmt.Errorf("Secret %s was just made by somebody else", obj.Name) //nolint:staticcheck // the kind is a name
+		}
+		if err != nil {
+			return controller.Fault(err)
+		}
+	case err != nil:
+		return controller.Fault(err)
+	case maps.EqualFunc(obj.Data, files, bytes.Equal):
+		return nil
+	default:
+		before := obj.DeepCopy()
+		obj.Data = files
+		if err := k.placement.o.Client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return controller.Fault(err)
+		}
+	}
+	if role != sharedstorage.ServerCertificate {
+		return nil
+	}
+	var pods corev1.PodList
+	if err := k.placement.o.Client.List(ctx, &pods, of(c, instanceComponent)...); err != nil {
+		return controller.Fault(err)
+	}
+	for n := range pods.Items {
+		pod := &pods.Items[n]
+		before := pod.DeepCopy()
+		metav1.SetMetaDataAnnotation(&pod.ObjectMeta, tlsAnnotation, versionOfSecret(obj))
+		if err := client.IgnoreNotFound(k.placement.o.Client.Patch(ctx, pod, client.MergeFrom(before))); err != nil {
+			return controller.Fault(err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package local
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+// Clients verify the writer by ca.crt, and a reader streams encrypted. Another certificate reaches new connections
+// without a restart, an open one goes on, and one that cannot be used changes nothing but a condition.
+func TestCertificatesOfACluster(t *testing.T) {
+	ctx, b, objects := served(t, func(o *sharedstorage.Options, s *Placement) {
+		o.Secrets, o.Credentials, o.Certificates = Secret, s.Credentials(), s.Certificates()
+	})
+	cluster := port.Ref{Namespace: blue.Namespace, Name: blue.Name}
+	apply := func(tls map[string]any) {
+		t.Helper()
+		spec := map[string]any{"readers": 1, "storage": map[string]any{"size": "1Gi"}, "parameters": map[string]string{"ssl": "on"}}
+		if tls != nil {
+			spec["tls"] = tls
+		}
+		raw, err := json.Marshal(spec)
+		b.must(err)
+		_, err = objects.Apply(ctx, control.Object{Ref: blue, Spec: raw})
+		b.must(err)
+	}
+	awaits := func(reason, message string) (c *sharedstorage.Cluster) {
+		t.Helper()
+		eventually(t, time.Minute, reason+" "+message, func() error {
+			o, err := objects.Get(ctx, blue)
+			if err != nil {
+				return err
+			}
+			if c, err = (ClusterStore{Objects: objects, Placement: b.Placement}).Of(o); err != nil {
+				return err
+			}
+			is := meta.FindStatusCondition(c.Status.Conditions, sharedstorage.TLSCondition)
+			if is == nil || is.Reason != reason || !strings.Contains(is.Message, message) || is.ObservedGeneration != o.Generation || !meta.IsStatusConditionTrue(c.Status.Conditions, sharedstorage.AvailableCondition) {
+				return fmt.Errorf("%+v", c.Status.Conditions)
+			}
+			return nil
+		})
+		return c
+	}
+	apply(map[string]any{})
+	c := awaits("CertificateValid", "valid until")
+	var writer string
+	for _, i := range c.Status.Instances {
+		if i.Role == "rw" {
+			writer = i.Name
+		}
+	}
+	place, err := b.Instances().Locate(ctx, cluster.Of(writer))
+	b.must(err)
+	password, err := b.Password(cluster)
+	b.must(err)
+	authority := b.folder(cluster, "secret", "tls", "ca.crt")
+	login := func(authority string) (*pgx.Conn, error) {
+		limited, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		return pgx.Connect(limited, fmt.Sprintf("host=%s port=%d user=postgres password=%s dbname=postgres sslmode=verify-full sslrootcert=%s", place.Engine.Host, place.Engine.Port, password, authority))
+	}
+	ask := func(conn *pgx.Conn, query string) (text string) {
+		t.Helper()
+		b.must(conn.QueryRow(ctx, query).Scan(&text))
+		return text
+	}
+	var open *pgx.Conn
+	eventually(t, time.Minute, "a client verifies the writer", func() (err error) { open, err = login(authority); return err })
+	defer open.Close(context.WithoutCancel(ctx))
+	started := ask(open, "SELECT pg_postmaster_start_time()::text")
+	eventually(t, time.Minute, "the reader streams encrypted", func() error {
+		if text := ask(open, "SELECT coalesce(string_agg(r.state || ' ' || s.version, ','), '') FROM pg_stat_replication r JOIN pg_stat_ssl s USING (pid) WHERE s.ssl"); !strings.HasPrefix(text, "streaming TLSv1.") {
+			return fmt.Errorf("%q", text)
+		}
+		return nil
+	})
+
+	given := filepath.Join(filepath.Dir(b.folder(cluster)), "given")
+	b.must(os.Mkdir(given, 0o700))
+	foreign(b, given, net.ParseIP(place.Engine.Host))
+	apply(map[string]any{"folder": given})
+	awaits("CertificateValid", "valid until")
+	eventually(t, time.Minute, "new connections get the given certificate", func() error {
+		conn, err := login(filepath.Join(given, "ca.crt"))
+		if err == nil {
+			err = conn.Close(ctx)
+		}
+		return err
+	})
+	if now := ask(open, "SELECT pg_postmaster_start_time()::text"); now != started {
+		t.Errorf("the engine was restarted: %s, %s before", now, started)
+	}
+
+	b.must(os.WriteFile(filepath.Join(given, "tls.key"), []byte("none"), 0o600))
+	awaits("CertificateInvalid", "the instances go on")
+	conn, err := login(filepath.Join(given, "ca.crt"))
+	b.must(err)
+	if now := ask(conn, "SELECT pg_postmaster_start_time()::text"); now != started {
+		t.Errorf("the engine was restarted: %s, %s before", now, started)
+	}
+	b.must(conn.Close(ctx))
+}
+
+// foreign writes a certificate of an authority that the operator does not have.
+func foreign(b *fixture, dir string, ip net.IP) {
+	b.t.Helper()
+	authority := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "other"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "leaf"}, NotBefore: authority.NotBefore, NotAfter: authority.NotAfter, IPAddresses: []net.IP{ip}}
+	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	b.must(err)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	b.must(err)
+	root, err := x509.CreateCertificate(rand.Reader, authority, authority, signer.Public(), signer)
+	b.must(err)
+	der, err := x509.CreateCertificate(rand.Reader, leaf, authority, key.Public(), signer)
+	b.must(err)
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	b.must(err)
+	for name, block := range map[string]*pem.Block{"ca.crt": {Type: "CERTIFICATE", Bytes: root}, "tls.crt": {Type: "CERTIFICATE", Bytes: der}, "tls.key": {Type: "PRIVATE KEY", Bytes: secret}} {
+		b.must(os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600))
+	}
+}
