@@ -171,7 +171,7 @@ func (s *Sender) dueClusters(ctx context.Context, w *worker, status *Status, roo
 		w.savedClusters, w.readClusters = status.Clusters, status.Clusters
 	}
 	for {
-		events, next, err := s.options.Clusters.Events(ctx, w.readClusters, room)
+		events, next, err := s.reading().Clusters(ctx, w.readClusters, room)
 		if err != nil {
 			return nil, err
 		}

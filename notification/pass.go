@@ -10,7 +10,6 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
@@ -200,21 +199,28 @@ func (s *Sender) read(ctx context.Context, t *Target, cursor string, room int) (
 		kind := typeOf(e)
 		return kind != "" && among(t.Events, kind)
 	}
+	from := s.reading()
 	if h, ok := s.options.History.(selective); ok {
-		events, next, err = h.EventsOf(ctx, cursor, room, kinds)
-	} else if events, next, err = s.options.History.Events(ctx, cursor, page); err == nil {
+		events, next, err = from.EventsOf(ctx, h, cursor, room)
+	} else if events, next, err = from.Events(ctx, cursor, page); err == nil {
 		left := room
 		for i, e := range events {
 			if wants(e) {
 				left--
 			}
 			if left == 0 && i+1 < len(events) { // the cursor tells nothing smaller than a page
-				events, next, err = s.options.History.Events(ctx, cursor, i+1)
+				events, next, err = from.Events(ctx, cursor, i+1)
 				break
 			}
 		}
 	}
-	return slices.DeleteFunc(events, func(e runtype.Event) bool { return !wants(e) }), next, err
+	var wanted []runtype.Event // other notifications have the same events
+	for _, e := range events {
+		if wants(e) {
+			wanted = append(wanted, e)
+		}
+	}
+	return wanted, next, err
 }
 
 // wanted returns those events that the filter lets through. A run that retention has removed is told of no more.
@@ -222,23 +228,12 @@ func (s *Sender) wanted(ctx context.Context, uid string, t *Target, events []run
 	if len(events) == 0 {
 		return nil, nil
 	}
-	ids := map[string]*runtype.Run{}
-	q := runstore.Query{Limit: batch}
-	for _, e := range events {
-		if _, is := ids[e.Run]; !is {
-			ids[e.Run] = nil
-			q.IDs = append(q.IDs, e.Run)
-		}
-	}
-	runs, _, err := s.options.History.List(ctx, q)
+	runs, err := s.reading().Runs(ctx, events)
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range runs {
-		ids[r.ID] = r
-	}
 	for _, e := range events {
-		if r := ids[e.Run]; r != nil {
+		if r := runs[e.Run]; r != nil {
 			if e := eventOf(e, r); t.Wants(e) {
 				due = append(due, &attempt{Delivery: Delivery{ID: e.ID(uid), Event: e}})
 			}

@@ -59,6 +59,7 @@ type Sender struct {
 
 	mu      sync.Mutex
 	workers map[string]*worker // by UID
+	shared  *reading           // of the newest round of passes
 }
 
 // New returns a sender.
@@ -84,6 +85,20 @@ func New(o Options) *Sender {
 	return &Sender{options: o, workers: map[string]*worker{}}
 }
 
+// reading is what the passes of the newest round share.
+func (s *Sender) reading() *reading {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shared
+}
+
+// newRound forgets what was read of the history.
+func (s *Sender) newRound() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shared = &reading{history: s.options.History, source: s.options.Clusters}
+}
+
 // Serve sends until the context ends. A receiver that is slow holds up its own notification only.
 func (s *Sender) Serve(ctx context.Context) error {
 	specs := control.NewShared(s.options.Objects.Feed(Kind), control.SharedOptions[control.Object]{Name: "notifications", Log: s.options.Logger})
@@ -103,6 +118,7 @@ func (s *Sender) Serve(ctx context.Context) error {
 	all.Go(func() { _ = specs.Run(ctx) }) // it ends with the context
 	for ctx.Err() == nil {
 		history, told := s.options.Changed(), changed.Next()
+		s.newRound()
 		known := map[string]bool{}
 		for _, o := range specs.Cache().All() {
 			known[o.UID] = true
@@ -206,5 +222,6 @@ func (s *Sender) Pass(ctx context.Context, ref control.Ref) error {
 		return nil
 	}
 	defer s.end(w)
+	s.newRound()
 	return s.pass(ctx, w)
 }

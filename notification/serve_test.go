@@ -2,6 +2,8 @@ package notification
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/action/egress"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
@@ -48,12 +51,19 @@ type growing struct {
 	mu sync.Mutex
 	history
 	changed control.Notifier
+	reads   atomic.Int64 // of events and of runs
 }
 
 func (g *growing) Events(ctx context.Context, cursor string, limit int) ([]runtype.Event, string, error) {
+	g.reads.Add(1)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.history.Events(ctx, cursor, limit)
+}
+
+func (g *growing) List(ctx context.Context, q runstore.Query) ([]*runtype.Run, string, error) {
+	g.reads.Add(1)
+	return g.history.List(ctx, q)
 }
 
 func (g *growing) append(kind runtype.EventKind) {
@@ -121,6 +131,53 @@ func TestServe(t *testing.T) {
 		h.append(runtype.StepFailedEvent)
 		time.Sleep(2 * time.Second)
 		expect("after the deletion", &posts, 3)
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// However many notifications there are, an event and its run are read once.
+func TestReadsAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		m, h := control.NewMemory(), &growing{}
+		var posts atomic.Int64
+		client := &http.Client{Transport: trip(func(*http.Request) (*http.Response, error) {
+			posts.Add(1)
+			return answer(204), nil
+		})}
+		const notifications = 20
+		for i := range notifications {
+			o := control.Object{Ref: control.Ref{Kind: Kind, Namespace: "default", Name: fmt.Sprint("n", i)}, Spec: json.RawMessage(spec)}
+			if _, err := m.Apply(ctx, o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := New(Options{Objects: m, History: h, Secrets: secrets{}, Client: func() *http.Client { return client }, Changed: h.changed.Next})
+		done := make(chan error)
+		go func() { done <- s.Serve(ctx) }()
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		h.reads.Store(0)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if got := h.reads.Load(); got > 11 {
+			t.Errorf("%d reads in 10 s without an event, want one a second", got)
+		}
+		for i := range 5 {
+			h.reads.Store(0)
+			h.append(runtype.RunPaused)
+			time.Sleep(300 * time.Millisecond)
+			synctest.Wait()
+			if got := posts.Load(); got != notifications*int64(i+1) {
+				t.Errorf("%d webhooks after %d events", got, i+1)
+			}
+			if got := h.reads.Load(); got > 4 { // the event, its run, and the new end; a poll may come between
+				t.Errorf("%d reads of one event for %d notifications", got, notifications)
+			}
+		}
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)

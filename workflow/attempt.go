@@ -83,7 +83,7 @@ func (d attempts) start(o opening) {
 		r := result{attempt: a}
 		r.outcome = d.call(ctx, do, task)
 		r.cause = causeOf(ctx)
-		task.printed.close() // whoever sees the outcome sees what was printed
+		r.printed = task.printed.close()
 		if err := r.outcome.Err(); r.cause == nil && errors.Is(err, ErrLeaseLost) {
 			r.cause = ErrLeaseLost
 		}

@@ -46,13 +46,20 @@ func (e *Engine) Await(ctx context.Context, id string) (*runtype.Run, error) {
 // If another process executes the run, that is an eighth of this time, within limits.
 func (e *Engine) awaitFor(r *runtype.Run, awaited time.Duration) time.Duration {
 	e.mu.Lock()
-	_, parked := e.parks[r.ID]
-	ours := parked || e.drivers[r.ID] != nil || e.serving && r.Owner == e.options.Worker
+	ours := e.serving && r.Owner == e.options.Worker
 	e.mu.Unlock()
-	if ours {
+	if ours || e.Executes(r.ID) {
 		return e.options.PollInterval
 	}
 	return min(max(awaited/8, awaitFirst), awaitLongest)
+}
+
+// Executes reports whether this engine executes a run now.
+func (e *Engine) Executes(id string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, parked := e.parks[id]
+	return parked || e.drivers[id] != nil
 }
 
 const (
@@ -73,14 +80,14 @@ func isIdle(r *runtype.Run) bool {
 	return true
 }
 
-// awaiting holds the callers of Await, by the id of the run.
+// awaiting holds those who wait for something of a run, by its id.
 type awaiting struct {
-	count atomic.Int64 // calls that have not returned
+	count atomic.Int64 // of all that wait
 	mu    sync.Mutex
 	calls map[string]map[chan struct{}]struct{}
 }
 
-// add returns a channel that receives when the run was saved and is idle.
+// add returns a channel that receives when wake is called for the run.
 func (w *awaiting) add(id string) (saved <-chan struct{}, stop func()) {
 	c := make(chan struct{}, 1)
 	w.mu.Lock()
@@ -103,14 +110,14 @@ func (w *awaiting) add(id string) (saved <-chan struct{}, stop func()) {
 	}
 }
 
-// notify wakes the callers that await a run that was just saved.
-func (w *awaiting) notify(r *runtype.Run) {
-	if w.count.Load() == 0 || !isIdle(r) {
+// wake wakes those who wait for a run.
+func (w *awaiting) wake(id string) {
+	if w.count.Load() == 0 {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for c := range w.calls[r.ID] {
+	for c := range w.calls[id] {
 		select {
 		case c <- struct{}{}:
 		default:

@@ -50,6 +50,7 @@ type driver struct {
 	timer       *time.Timer
 	armed       time.Time // the time the timer is set to; zero: it has fired
 	flowErr     *fault.Error
+	printed     bool // attempts have ended whose lines may not be stored yet
 }
 
 func (e *Engine) newDriver(l runstore.Loaded, term int) *driver {
@@ -311,6 +312,7 @@ func (d *driver) applyResult(r result) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.s.now = now()
+	d.printed = d.printed || r.printed
 	delete(d.s.open, r.attempt.rec.Name)
 	if r.attempt.slot {
 		d.heldSlots++

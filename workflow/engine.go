@@ -128,7 +128,8 @@ type Engine struct {
 	claimWake chan struct{} // wakes the claim loop
 
 	health   storeHealth
-	awaiting awaiting
+	awaiting awaiting // callers of Await
+	printing awaiting // callers of Printed
 	lease    lease.Lease
 	renewing lease.Mutex // held while the lease is renewed
 	draining atomic.Bool
@@ -181,7 +182,7 @@ func New(store runstore.Store, flows []Flow, options Options) (*Engine, error) {
 	e.slots = slots.New(o.Attempts, o.PerLabel.Max, e.catalog.limitOf)
 	e.begin()
 	if store, ok := store.(runstore.Logs); ok {
-		e.logs = steplog.NewWriter(store, o.Logger, e.writeContext)
+		e.logs = steplog.NewWriter(store, o.Logger, e.writeContext, e.printing.wake)
 	}
 	for _, h := range o.Hooks {
 		e.hooks = append(e.hooks, newHookQueue(h))

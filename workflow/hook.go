@@ -71,7 +71,9 @@ func (q *hookQueue) deliver(h hookEvent) {
 
 // publish passes saved events to the hooks.
 func (e *Engine) publish(r *runtype.Run, events []runtype.Event) {
-	e.awaiting.notify(r)
+	if isIdle(r) {
+		e.awaiting.wake(r.ID)
+	}
 	if len(e.hooks) == 0 || len(events) == 0 {
 		return
 	}

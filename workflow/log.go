@@ -41,6 +41,10 @@ func (t *Task) Logger() *slog.Logger {
 	return slog.New(handler)
 }
 
+// Printed returns a channel that receives after this engine has stored lines of a run. It tells nothing of
+// lines of other engines. The caller calls stop.
+func (e *Engine) Printed(id string) (printed <-chan struct{}, stop func()) { return e.printing.add(id) }
+
 // withoutTime removes the time of a record: each line of a log has one.
 func withoutTime(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && a.Key == slog.TimeKey {
@@ -77,12 +81,14 @@ func (p *printed) of(t *Task) *steplog.Attempt {
 	return p.log
 }
 
-// close writes what is left. A step that ignores its context may still print.
-func (p *printed) close() {
+// close hands over what is left, and reports whether there is a log. A step that ignores its context may
+// still print.
+func (p *printed) close() bool {
 	p.mu.Lock()
 	log := p.log
 	p.mu.Unlock()
 	if log != nil {
 		log.Close()
 	}
+	return log != nil
 }

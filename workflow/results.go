@@ -28,6 +28,7 @@ type result struct {
 	output   json.RawMessage
 	taken    []string // ids of the signals that it consumed
 	progress *runtype.Progress
+	printed  bool  // it has a log, which may not be stored yet
 	cause    error // cause of the cancellation of its context, if it was cancelled
 }
 

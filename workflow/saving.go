@@ -18,6 +18,10 @@ func (d *driver) saving() saving { return saving{d} }
 // answer. ok is false if the worker does not own the run any more.
 func (d saving) save(rest bool) (saved, ok bool) {
 	s, r := d.s, d.s.run
+	if rest && d.printed { // whoever sees that the run rests sees its lines
+		d.printed = false
+		d.e.logs.Flush()
+	}
 	if !s.changed && len(r.Changed()) == 0 && len(s.consumed) == 0 {
 		return false, true
 	}

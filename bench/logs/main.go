@@ -1,4 +1,5 @@
-// Command logs measures how late a line of a step reaches a reader, and what printing costs steps.
+// Command logs measures how late a line of a step reaches a reader, what printing costs steps, and what
+// readers of a run cost that prints nothing.
 //
 //	go -C bench run ./logs                  # SQLite; the reader has the file open as another process would
 //	go -C bench run ./logs -dsn "$DSN"      # an empty PostgreSQL database
@@ -16,6 +17,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/pawl-dev/pawl/client"
@@ -28,15 +31,16 @@ import (
 func main() {
 	lines := flag.Int("lines", 200, "lines whose lateness is measured")
 	runs := flag.Int("runs", 200, "runs of 10 steps, with a line a step and without")
+	followers := flag.Int("followers", 100, "readers of one run that waits")
 	dsn := flag.String("dsn", "", "an empty PostgreSQL database; empty: SQLite in a temporary folder")
 	flag.Parse()
-	if err := run(context.Background(), *lines, *runs, *dsn); err != nil {
+	if err := run(context.Background(), *lines, *runs, *followers, *dsn); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// flows print: Lines so many lines with pauses, Chatty a line a step, Silent none.
+// flows print: Lines so many lines with pauses, Chatty a line a step, Silent and Waits none.
 func flows(lines int) []workflow.Flow {
 	chatty, silent := workflow.Flow{Name: "Chatty"}, workflow.Flow{Name: "Silent"}
 	for i := range 10 {
@@ -54,10 +58,11 @@ func flows(lines int) []workflow.Flow {
 		}
 		return outcome.Done()
 	}}}}
-	return []workflow.Flow{chatty, silent, printing}
+	waits := workflow.Flow{Name: "Waits", Steps: []workflow.Step{{Name: "Wait", Wait: &workflow.WaitFor{Signal: "go"}}}}
+	return []workflow.Flow{chatty, silent, printing, waits}
 }
 
-func run(ctx context.Context, lines, runs int, dsn string) error {
+func run(ctx context.Context, lines, runs, followers int, dsn string) error {
 	folder, err := os.MkdirTemp("", "logs")
 	if err != nil {
 		return err
@@ -109,13 +114,21 @@ func run(ctx context.Context, lines, runs int, dsn string) error {
 	if err := lateness(ctx, engine, api, lines); err != nil {
 		return err
 	}
-	for _, flow := range []string{"Silent", "Chatty", "Silent", "Chatty", "Silent", "Chatty"} {
-		took, err := timed(ctx, engine, flow, runs)
-		if err != nil {
-			return err
-		}
-		fmt.Printf("%-7s %6.0f steps/s, 100 runs at once\n", flow, float64(10*runs)/took.Seconds())
+	if err := idle(ctx, engine, api, followers); err != nil {
+		return err
 	}
+	rates := map[string][]float64{}
+	for range 5 { // in turns, so that a slow minute of the machine meets both
+		for _, flow := range []string{"Silent", "Chatty"} {
+			took, err := timed(ctx, engine, flow, runs)
+			if err != nil {
+				return err
+			}
+			rates[flow] = append(rates[flow], float64(10*runs)/took.Seconds())
+		}
+	}
+	median := func(flow string) float64 { slices.Sort(rates[flow]); return rates[flow][2] }
+	fmt.Printf("steps/s, 100 runs at once, median of 5: silent %.0f, a line a step %.0f: %.2f\n", median("Silent"), median("Chatty"), median("Chatty")/median("Silent"))
 	return nil
 }
 
@@ -147,6 +160,44 @@ func lateness(ctx context.Context, engine *workflow.Engine, api *client.Client, 
 	}
 	fmt.Printf("%d lines late by: median %s, 99 %% %s, last %s\n", lines, of(0.5), of(0.99), of(1))
 	return nil
+}
+
+// idle prints the CPU of this process while readers follow one run that waits.
+func idle(ctx context.Context, engine *workflow.Engine, api *client.Client, followers int) error {
+	r, err := engine.Start(ctx, workflow.Request{Flow: "Waits", Subject: "logs/default/waits"})
+	if err != nil {
+		return err
+	}
+	following, stop := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	for range followers {
+		all.Go(func() {
+			for _, err := range api.RunLogStream(following, r.ID, client.RunLogStreamParams{}) {
+				if err != nil && following.Err() == nil {
+					fmt.Fprintln(os.Stderr, "follow:", err)
+				}
+			}
+		})
+	}
+	time.Sleep(2 * time.Second) // the readers connect
+	const during = 10 * time.Second
+	began, err := cpu()
+	if err != nil {
+		return err
+	}
+	time.Sleep(during)
+	ended, err := cpu()
+	fmt.Printf("%d readers of a run that waits: %.4f cores\n", followers, (ended-began).Seconds()/during.Seconds())
+	return err
+}
+
+// cpu is what this process has used.
+func cpu() (time.Duration, error) {
+	var u syscall.Rusage
+	err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
 }
 
 // timed executes runs, 100 at once.

@@ -19,10 +19,9 @@ import (
 
 // Times and sizes of a stream of lines.
 const (
-	logPoll   = 50 * time.Millisecond // between looks for new lines: another process may write them
-	endPoll   = time.Second           // between looks for the end of the run
-	logEvents = 500                   // most lines of one event
-	logBytes  = 100 << 10             // most bytes of its lines, but for the last: readers take 1 MiB a line of the stream
+	settling  = time.Second // from the end of a step to the end of its lines, while its run goes on
+	logEvents = 500         // most lines of one event
+	logBytes  = 100 << 10   // most bytes of its lines, but for the last: readers take 1 MiB a line of the stream
 )
 
 // LogEvent is the data of the event `log`.
@@ -79,11 +78,13 @@ func (t *logWriter) serve(ctx context.Context) error {
 	if err := t.write("retry: 1000\n\n"); err != nil {
 		return err
 	}
-	poll, keepalive, identify := time.NewTicker(logPoll), time.NewTicker(t.s.Heartbeat), time.NewTicker(t.s.Heartbeat)
-	defer poll.Stop()
+	tail, stop := t.s.tails.follow(t.s.Runs.Engine, t.reader.Run.ID)
+	defer stop()
+	keepalive, identify := time.NewTicker(t.s.Heartbeat), time.NewTicker(t.s.Heartbeat)
 	defer keepalive.Stop()
 	defer identify.Stop()
-	var looked time.Time // for the end of the run
+	var looked int64             // at the end: with this state of the run
+	var settled <-chan time.Time // the step has ended; nil: it has not
 	ended := false
 	for {
 		select { // also while lines come without a pause
@@ -97,6 +98,7 @@ func (t *logWriter) serve(ctx context.Context) error {
 			}
 		default:
 		}
+		changed := tail.changed.Next()
 		lines, err := t.reader.Next(ctx, logEvents)
 		if err != nil {
 			return err
@@ -111,13 +113,19 @@ func (t *logWriter) serve(ctx context.Context) error {
 		case ended: // nothing came between the end and this reading
 			return t.end(ctx)
 		}
-		if ended = time.Since(looked) >= endPoll; ended {
-			looked = time.Now()
-			if ended, err = t.s.Runs.Ended(ctx, t.reader); err != nil {
+		if head, version := tail.head(); version != looked {
+			looked = version
+			end, err := t.s.Runs.End(ctx, t.reader, head)
+			switch {
+			case err != nil:
 				return err
-			}
-			if ended {
+			case end == runs.LogEnded:
+				ended = true
 				continue
+			case end == runs.LogOpen:
+				settled = nil
+			case settled == nil:
+				settled = time.After(settling)
 			}
 		}
 		select {
@@ -125,7 +133,13 @@ func (t *logWriter) serve(ctx context.Context) error {
 			return nil
 		case <-t.s.ended:
 			return nil
-		case <-poll.C:
+		case <-changed:
+		case <-settled:
+			ended = true
+		case <-identify.C:
+			if !t.authorized() {
+				return nil
+			}
 		case <-keepalive.C:
 			if err := t.write(": here\n\n"); err != nil {
 				return err

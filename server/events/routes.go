@@ -44,6 +44,7 @@ type Service struct {
 	Options
 	ended   chan struct{} // closed when streams must end
 	endOnce sync.Once
+	tails   tails
 }
 
 // New returns a service.

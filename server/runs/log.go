@@ -205,24 +205,41 @@ func (r *LogReader) seekTail(ctx context.Context) error {
 	}
 }
 
-// Ended reports whether no more lines can come: the run has ended, or the step that was asked for.
-func (s *Service) Ended(ctx context.Context, r *LogReader) (bool, error) {
-	if r.of.Step == "" {
-		head, err := s.Engine.Head(ctx, r.Run.ID)
-		if fault.Of(err) == workflow.RunNotFound {
-			return true, nil
-		}
-		return err == nil && head.Phase.Final(), err
+// LogEnd says whether more lines can come.
+type LogEnd int
+
+// The values of LogEnd. The zero value: more can come.
+const (
+	LogOpen    LogEnd = iota
+	LogSettled        // the step has ended, but its run goes on: its last lines are stored soon
+	LogEnded          // all lines are stored
+)
+
+// End says whether more lines can come, by a head of the run; nil: the run was removed.
+func (s *Service) End(ctx context.Context, r *LogReader, head *runtype.Run) (LogEnd, error) {
+	switch {
+	case head == nil || head.Phase.Final():
+		return LogEnded, nil
+	case r.of.Step == "":
+		return LogOpen, nil
 	}
 	run, err := s.Engine.Get(ctx, r.Run.ID)
 	if fault.Of(err) == workflow.RunNotFound {
-		return true, nil
+		return LogEnded, nil
 	}
 	if err != nil {
-		return false, err
+		return LogOpen, err
 	}
 	rec := run.Step(r.of.Step)
-	return run.Phase.Final() || rec != nil && rec.Phase.Settled(), nil
+	switch {
+	case run.Phase.Final():
+		return LogEnded, nil
+	case rec == nil || !rec.Phase.Settled():
+		return LogOpen, nil
+	case run.Owner == "": // a worker stores the lines before it releases the run
+		return LogEnded, nil
+	}
+	return LogSettled, nil
 }
 
 func (s *Service) logs(ctx context.Context, in *struct {

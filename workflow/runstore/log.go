@@ -7,7 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// Limits of logs in bytes of text. See docs/adr/0137-logs-of-steps.md.
+// Limits of logs. The first two are in bytes of LogLine.Cost, the third in bytes of text. See
+// docs/adr/0137-logs-of-steps.md.
 const (
 	MaxAttemptLog = 256 << 10 // of one attempt: the first and the last half
 	MaxRunLog     = 4 << 20   // of one run: the newest
@@ -22,15 +23,16 @@ var LogsNotKept = fault.Declare(fault.Kind{Code: "LOGS_NOT_KEPT", Class: fault.B
 // run: nothing is decided by them, and a crash may lose the newest ones.
 type Logs interface {
 	// WriteLogs stores all writes, or none. Writes to a run that does not exist are ignored. It numbers
-	// the chunks of each run, from 1, in the order of the writes, and sets LogChunk.Number. If a run has
-	// more than MaxRunLog bytes then, its oldest chunks are removed until it has 7/8 of that.
+	// the chunks of each run, from 1, in the order of the writes, and sets LogChunk.Number. If the lines of a run
+	// cost more than MaxRunLog then, its oldest chunks are removed until they cost at most KeptRunLog. What a
+	// store counts may differ from LogLine.Cost by a tenth.
 	WriteLogs(ctx context.Context, writes []*LogWrite) error
 	// ReadLogs returns chunks of a run in the order of their numbers. A run without logs has none.
 	// ErrNotFound.
 	ReadLogs(ctx context.Context, id string, q LogQuery) (LogPage, error)
 }
 
-// LogWrite changes the logs of one attempt.
+// LogWrite changes the logs of a run: it adds chunks of any attempts, or also removes chunks of one.
 type LogWrite struct {
 	Run    string
 	Chunks []*LogChunk // to add
@@ -55,6 +57,31 @@ type LogLine struct {
 	At     time.Time `json:"t"`
 	Stream LogStream `json:"s,omitempty"`
 	Text   string    `json:"x"`
+}
+
+// lineCost is what a store needs for a line beside its text: time, stream, and the syntax around them.
+const lineCost = 64
+
+// Cost is about how many bytes a store needs for the line. The text is counted as JSON writes it.
+func (l LogLine) Cost() int64 {
+	n := lineCost + len(l.Text)
+	for i := range len(l.Text) {
+		switch c := l.Text[i]; {
+		case c == '"', c == '\\', c == '\t', c == '\n', c == '\r':
+			n++
+		case c < ' ', c == '<', c == '>', c == '&':
+			n += len(`\u0000`) - 1
+		}
+	}
+	return int64(n)
+}
+
+// Cost is what the lines of the chunk cost.
+func (c *LogChunk) Cost() (sum int64) {
+	for _, l := range c.Lines {
+		sum += l.Cost()
+	}
+	return sum
 }
 
 // LogStream is where a line was printed.
@@ -86,7 +113,7 @@ func (q LogQuery) Matches(number int64) bool {
 	return number > q.After && (q.Before == 0 || number < q.Before)
 }
 
-// KeptRunLog is how much of a run's logs is kept when there is more than MaxRunLog.
+// KeptRunLog is how much, in bytes of LogLine.Cost, of a run's logs is kept when there is more than MaxRunLog.
 const KeptRunLog = MaxRunLog / 8 * 7
 
 // PageSize returns the limit with its default.

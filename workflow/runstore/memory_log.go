@@ -9,7 +9,7 @@ import (
 type memoryLogs struct {
 	chunks  []LogChunk // by number
 	last    int64
-	bytes   int64
+	cost    int64 // of the lines
 	leftOut int64
 }
 
@@ -33,21 +33,27 @@ func (l *memoryLogs) write(w *LogWrite) {
 		l.last++
 		c.Number = l.last
 		l.chunks = append(l.chunks, *c)
-		l.bytes += c.Bytes
+		l.cost += c.Cost()
 	}
-	removed := l.remove(func(c LogChunk) bool { return slices.Contains(w.Remove, c.Number) })
+	gone := make(map[int64]bool, len(w.Remove))
+	for _, n := range w.Remove {
+		gone[n] = true
+	}
+	removed := l.remove(func(c LogChunk) bool { return gone[c.Number] })
 	for i := range l.chunks {
 		if l.chunks[i].Number == w.Into {
 			l.chunks[i].LeftOut += removed
 		}
 	}
-	if l.bytes <= MaxRunLog {
+	if l.cost <= MaxRunLog {
 		return
 	}
-	size := l.bytes
+	cost := l.cost
 	l.leftOut += l.remove(func(c LogChunk) bool {
-		over := size > KeptRunLog
-		size -= c.Bytes
+		over := cost > KeptRunLog
+		if over {
+			cost -= c.Cost()
+		}
 		return over
 	})
 }
@@ -59,7 +65,7 @@ func (l *memoryLogs) remove(drop func(LogChunk) bool) (removed int64) {
 			return false
 		}
 		removed += c.Bytes + c.LeftOut
-		l.bytes -= c.Bytes
+		l.cost -= c.Cost()
 		return true
 	})
 	return removed

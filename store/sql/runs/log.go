@@ -46,36 +46,47 @@ func (s *Store) WriteLogs(ctx context.Context, writes []*runstore.LogWrite) erro
 
 // logStatements make one write. The first one locks the logs of the run and returns its newest number and its size.
 func (s *Store) logStatements(w *runstore.LogWrite, each func(db.Row) error) ([]db.Statement, error) {
-	var bytes int64
-	for _, c := range w.Chunks {
-		bytes += c.Bytes
+	var stored int64
+	texts := make([][]byte, len(w.Chunks))
+	for i, c := range w.Chunks {
+		text, err := json.Marshal(c.Lines)
+		if err != nil {
+			return nil, err
+		}
+		texts[i] = text
+		stored += int64(len(text))
 	}
 	list := []db.Statement{{SQL: `INSERT INTO run_log_size AS z (run, last, bytes, left_out)
 		SELECT ` + s.texts.Key + `, CAST($1 AS bigint), CAST($2 AS bigint), 0 FROM run AS r WHERE r.id = $3
 		ON CONFLICT (run) DO UPDATE SET last = z.last + excluded.last, bytes = z.bytes + excluded.bytes
-		RETURNING last, bytes`, Args: []any{int64(len(w.Chunks)), bytes, w.Run}, Each: each}}
+		RETURNING last, bytes`, Args: []any{int64(len(w.Chunks)), stored, w.Run}, Each: each}}
 	for i, c := range w.Chunks {
-		lines, err := json.Marshal(c.Lines)
-		if err != nil {
-			return nil, err
-		}
 		list = append(list, db.Statement{SQL: `INSERT INTO run_log (run, n, step, round, attempt, undo, left_out, bytes, lines)
 			SELECT z.run, z.last - CAST($1 AS bigint), CAST($2 AS text), CAST($3 AS bigint), CAST($4 AS bigint), CAST($5 AS bigint), CAST($6 AS bigint), CAST($7 AS bigint), $8
 			FROM run AS r JOIN run_log_size AS z ON z.run = ` + s.texts.Key + ` WHERE r.id = $9`,
-			Args: []any{int64(len(w.Chunks) - 1 - i), c.Step, int64(c.Round), int64(c.Attempt), db.Flag(c.Undo), c.LeftOut, c.Bytes, lines, w.Run}})
+			Args: []any{int64(len(w.Chunks) - 1 - i), c.Step, int64(c.Round), int64(c.Attempt), db.Flag(c.Undo), c.LeftOut, c.Bytes, texts[i], w.Run}})
 	}
-	if len(w.Remove) == 0 {
-		return list, nil
+	for page := range slices.Chunk(w.Remove, removePage) {
+		list = append(list, s.removeStatements(w, page)...)
 	}
+	return list, nil
+}
+
+// removePage is how many chunks a statement removes: databases limit the parameters of a statement.
+const removePage = 1024
+
+// removeStatements remove chunks. What they had counts as left out before the chunk Into.
+func (s *Store) removeStatements(w *runstore.LogWrite, page []int64) []db.Statement {
 	args := &db.Where{}
 	run := "(SELECT " + s.texts.Key + " FROM run AS r WHERE r.id = " + args.Arg(w.Run) + ")"
-	removed := "o.run = " + run + " AND " + db.In(args, "o.n", w.Remove)
+	removed := "o.run = " + run + " AND " + db.In(args, "o.n", page)
 	counted := args.Clone()
-	return append(list,
-		db.Statement{SQL: "UPDATE run_log_size SET bytes = bytes - (SELECT coalesce(sum(o.bytes), 0) FROM run_log AS o WHERE " + removed + ") WHERE run = " + run, Args: args.Args},
-		db.Statement{SQL: "UPDATE run_log SET left_out = left_out + (SELECT coalesce(sum(o.bytes + o.left_out), 0) FROM run_log AS o WHERE " + removed + ") WHERE run = " + run +
+	return []db.Statement{
+		{SQL: "UPDATE run_log_size SET bytes = bytes - (SELECT coalesce(sum(length(o.lines)), 0) FROM run_log AS o WHERE " + removed + ") WHERE run = " + run, Args: args.Args},
+		{SQL: "UPDATE run_log SET left_out = left_out + (SELECT coalesce(sum(o.bytes + o.left_out), 0) FROM run_log AS o WHERE " + removed + ") WHERE run = " + run +
 			" AND n = " + counted.Arg(w.Into), Args: counted.Args},
-		db.Statement{SQL: "DELETE FROM run_log AS o WHERE " + removed, Args: args.Args}), nil
+		{SQL: "DELETE FROM run_log AS o WHERE " + removed, Args: args.Args},
+	}
 }
 
 // trimLogs removes the oldest chunks of a run.
@@ -86,7 +97,7 @@ func (s *Store) trimLogs(ctx context.Context, id string) error {
 			return err
 		}
 		var kept int64
-		return x.Query("SELECT n, bytes FROM run_log WHERE run = $1 ORDER BY n DESC", []any{key}, func(r db.Row) error {
+		return x.Query("SELECT n, length(lines) FROM run_log WHERE run = $1 ORDER BY n DESC", []any{key}, func(r db.Row) error {
 			if kept += r.Int(1); kept > runstore.KeptRunLog {
 				cut = max(cut, r.Int(0))
 			}
@@ -100,7 +111,7 @@ func (s *Store) trimLogs(ctx context.Context, id string) error {
 	args := []any{key, cut}
 	return s.db.Apply(ctx, db.Change{List: []db.Statement{
 		{SQL: "UPDATE run_log_size SET last = last WHERE run = $1", Args: args[:1]}, // locks the logs, so that nobody else counts the same chunks
-		{SQL: "UPDATE run_log_size SET bytes = bytes - (SELECT coalesce(sum(o.bytes), 0) " + removed + "), left_out = left_out + (SELECT coalesce(sum(o.bytes + o.left_out), 0) " + removed + ") WHERE run = $1", Args: args},
+		{SQL: "UPDATE run_log_size SET bytes = bytes - (SELECT coalesce(sum(length(o.lines)), 0) " + removed + "), left_out = left_out + (SELECT coalesce(sum(o.bytes + o.left_out), 0) " + removed + ") WHERE run = $1", Args: args},
 		{SQL: "DELETE " + removed, Args: args},
 	}})
 }
@@ -166,15 +177,15 @@ func LogStatements(key int64, d Dump) (list []db.Statement) {
 	if d.Logs == nil {
 		return nil
 	}
-	var last, bytes int64
+	var last, stored int64
 	for _, c := range d.Logs.Chunks {
 		lines, err := json.Marshal(c.Lines)
 		if err != nil {
 			continue // lines were read from JSON
 		}
-		last, bytes = c.Number, bytes+c.Bytes
+		last, stored = c.Number, stored+int64(len(lines))
 		list = append(list, db.Statement{SQL: `INSERT INTO run_log (run, n, step, round, attempt, undo, left_out, bytes, lines) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 			Args: []any{key, c.Number, c.Step, int64(c.Round), int64(c.Attempt), db.Flag(c.Undo), c.LeftOut, c.Bytes, lines}})
 	}
-	return append(list, db.Statement{SQL: `INSERT INTO run_log_size (run, last, bytes, left_out) VALUES ($1, $2, $3, $4)`, Args: []any{key, last, bytes, d.Logs.LeftOut}})
+	return append(list, db.Statement{SQL: `INSERT INTO run_log_size (run, last, bytes, left_out) VALUES ($1, $2, $3, $4)`, Args: []any{key, last, stored, d.Logs.LeftOut}})
 }

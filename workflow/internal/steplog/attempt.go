@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
-// Limits of a chunk, and of each end of an attempt's log.
+// Limits of a chunk, and of each end of an attempt's log. Bytes are those of runstore.LogLine.Cost.
 const (
 	chunkLines = 500
 	chunkBytes = 32 << 10
@@ -37,16 +37,24 @@ type Attempt struct {
 
 	mu      sync.Mutex
 	streams map[runstore.LogStream]*stream
-	head    []runstore.LogLine   // new lines of the first half
-	tail    []runstore.LogLine   // new lines behind it
-	begun   int64                // bytes of the first half so far, written or not
-	full    bool                 // the first half has no more room
-	size    int64                // bytes of tail
-	skipped int64                // bytes that were left out before tail
-	lost    int64                // bytes of lines that the store did not take
-	written []*runstore.LogChunk // chunks of the last half that the store keeps, without lines
-	kept    int64                // their bytes
-	batch   *batch               // newest write with lines of the attempt
+	head    []runstore.LogLine // new lines of the first half
+	tail    []runstore.LogLine // new lines behind it
+	begun   int64              // cost of the first half so far, written or not
+	full    bool               // the first half has no more room
+	fresh   int64              // cost of head
+	size    int64              // cost of tail
+	skipped int64              // bytes that were left out before tail
+	lost    int64              // bytes of lines that the store did not take
+	written []*chunk           // chunks of the last half that the store keeps, without lines
+	kept    int64              // their cost
+
+	queued *batch // that the attempt is in; under Writer.mu
+}
+
+// chunk is a chunk of a write.
+type chunk struct {
+	*runstore.LogChunk
+	cost int64
 }
 
 // stream is one stream of an attempt.
@@ -77,8 +85,8 @@ func (a *Attempt) Stream(name runstore.LogStream) io.Writer {
 // heldSecret is from how many bytes on the beginning of a secret, at the end of what was printed, is one.
 const heldSecret = 4
 
-// Close takes the lines that have no end, and waits until all lines are written or the store has
-// refused them once. What is printed later is written without anybody waiting for it.
+// Close takes the lines that have no end. It does not wait until the lines are written, which Writer.Flush
+// does, unless very much waits. What is printed later is written without anybody waiting for it.
 func (a *Attempt) Close() {
 	a.mu.Lock()
 	for _, s := range a.streams {
@@ -94,14 +102,10 @@ func (a *Attempt) Close() {
 			s.line = nil
 		}
 	}
-	b := a.batch
-	fresh := a.hasNew()
+	waiting := a.fresh + a.size
 	a.mu.Unlock()
-	if fresh {
-		b = a.writer.add(a)
-	}
-	if b != nil {
-		a.writer.await(b)
+	if waiting > 0 {
+		a.writer.addClosed(a, waiting)
 	}
 }
 
@@ -145,22 +149,25 @@ func (s *stream) add(text string) {
 	}
 }
 
+// sizeOf is how many bytes were printed for a line.
 func sizeOf(l runstore.LogLine) int64 { return int64(len(l.Text)) + 1 }
 
 // add takes a line.
 func (a *Attempt) add(name runstore.LogStream, text string) {
 	l := runstore.LogLine{At: time.Now().UTC(), Stream: name, Text: strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\uFFFD")}
-	if !a.full && a.begun+sizeOf(l) <= endBytes {
-		a.begun += sizeOf(l)
+	cost := l.Cost()
+	if !a.full && a.begun+cost <= endBytes {
+		a.begun += cost
+		a.fresh += cost
 		a.head = append(a.head, l)
 		return
 	}
 	a.full = true
 	a.tail = append(a.tail, l)
-	a.size += sizeOf(l)
+	a.size += cost
 	for a.size > endBytes {
 		a.skipped += sizeOf(a.tail[0])
-		a.size -= sizeOf(a.tail[0])
+		a.size -= a.tail[0].Cost()
 		a.tail = a.tail[1:]
 	}
 }
@@ -170,56 +177,59 @@ func (a *Attempt) hasNew() bool { return len(a.head)+len(a.tail) > 0 }
 // part is what one write has of an attempt.
 type part struct {
 	attempt *Attempt
-	write   *runstore.LogWrite
+	chunks  []*chunk
+	remove  []int64
+	into    int64
 	head    int // chunks of the first half, the others are of the last
 	removed int // chunks of written that the write removes
 }
 
 // take moves the new lines into a write; nil: there are none.
-func (a *Attempt) take(b *batch) *part {
+func (a *Attempt) take() *part {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.hasNew() {
 		return nil
 	}
-	a.batch = b
-	p := &part{attempt: a, write: &runstore.LogWrite{Run: a.facts.Run, Chunks: a.chunks(a.head)}}
-	p.head = len(p.write.Chunks)
-	p.write.Chunks = append(p.write.Chunks, a.chunks(a.tail)...)
+	p := &part{attempt: a, chunks: a.chunks(a.head)}
+	p.head = len(p.chunks)
+	p.chunks = append(p.chunks, a.chunks(a.tail)...)
 	left := a.kept
 	removed := int64(0)
 	for ; p.removed < len(a.written) && (left+a.size > endBytes || a.skipped > 0); p.removed++ {
 		c := a.written[p.removed]
-		left -= c.Bytes
+		left -= c.cost
 		removed += c.Bytes + c.LeftOut
-		p.write.Remove = append(p.write.Remove, c.Number)
+		p.remove = append(p.remove, c.Number)
 	}
 	switch {
 	case p.removed == 0:
 	case p.removed < len(a.written):
-		p.write.Into = a.written[p.removed].Number
+		p.into = a.written[p.removed].Number
 	default:
-		p.write.Chunks[p.head].LeftOut += removed
+		p.chunks[p.head].LeftOut += removed
 	}
 	if len(a.tail) > 0 {
-		p.write.Chunks[p.head].LeftOut += a.skipped
+		p.chunks[p.head].LeftOut += a.skipped
 		a.skipped = 0
 	}
-	p.write.Chunks[0].LeftOut += a.lost
-	a.head, a.tail, a.size, a.lost = nil, nil, 0, 0
+	p.chunks[0].LeftOut += a.lost
+	a.head, a.tail, a.fresh, a.size, a.lost = nil, nil, 0, 0, 0
 	return p
 }
 
 // chunks splits lines.
-func (a *Attempt) chunks(lines []runstore.LogLine) (list []*runstore.LogChunk) {
-	var c *runstore.LogChunk
+func (a *Attempt) chunks(lines []runstore.LogLine) (list []*chunk) {
+	var c *chunk
 	for i, l := range lines {
-		if c == nil || len(c.Lines) == chunkLines || c.Bytes+sizeOf(l) > chunkBytes {
-			c = &runstore.LogChunk{Step: a.facts.Step, Round: a.facts.Round, Attempt: a.facts.Attempt, Undo: a.facts.Undo}
+		cost := l.Cost()
+		if c == nil || len(c.Lines) == chunkLines || c.cost+cost > chunkBytes {
+			c = &chunk{LogChunk: &runstore.LogChunk{Step: a.facts.Step, Round: a.facts.Round, Attempt: a.facts.Attempt, Undo: a.facts.Undo}}
 			list = append(list, c)
 		}
 		c.Lines = append(c.Lines, lines[i])
 		c.Bytes += sizeOf(l)
+		c.cost += cost
 	}
 	return list
 }
@@ -231,10 +241,10 @@ func (p *part) done(stored bool) {
 	defer a.mu.Unlock()
 	if !stored {
 		gone := a.written[:p.removed]
-		for _, c := range p.write.Chunks {
+		for _, c := range p.chunks {
 			a.lost += c.Bytes + c.LeftOut
 		}
-		if p.write.Into == 0 { // LeftOut of a new chunk counted them, and they are still there
+		if p.into == 0 { // LeftOut of a new chunk counted them, and they are still there
 			for _, c := range gone {
 				a.lost -= c.Bytes + c.LeftOut
 			}
@@ -242,15 +252,15 @@ func (p *part) done(stored bool) {
 		return
 	}
 	for _, c := range a.written[:p.removed] {
-		a.kept -= c.Bytes
-		if p.write.Into != 0 {
+		a.kept -= c.cost
+		if p.into != 0 {
 			a.written[p.removed].LeftOut += c.Bytes + c.LeftOut
 		}
 	}
 	a.written = a.written[p.removed:]
-	for _, c := range p.write.Chunks[p.head:] {
+	for _, c := range p.chunks[p.head:] {
 		c.Lines = nil
-		a.kept += c.Bytes
+		a.kept += c.cost
 		a.written = append(a.written, c)
 	}
 }

@@ -27,14 +27,19 @@ const (
 	first    = 100 * time.Millisecond // before the second try; doubled for each further one, up to patience
 )
 
+// maxWaiting is the cost of the lines of closed attempts from which on Close waits for their write.
+const maxWaiting = 4 << 20
+
 // Writer gathers the lines of all attempts of an engine. It has a goroutine only while lines wait.
 type Writer struct {
 	store runstore.Logs
 	log   *slog.Logger
 	ctx   func() context.Context // when it ends, waiting lines are dropped
+	wrote func(run string)       // called for each run after a write with its lines
 
 	mu      sync.Mutex
 	waiting *batch // nil: no attempt has new lines
+	current *batch // that is being written; nil: none
 	busy    bool   // run is under way
 	failing bool   // the newest write has failed
 	began   time.Time
@@ -44,26 +49,60 @@ type Writer struct {
 // batch is what one write takes.
 type batch struct {
 	attempts []*Attempt
+	closed   int64         // cost of the lines of attempts that have ended
 	tried    chan struct{} // closed when the write was tried once
 	isTried  bool
 }
 
-// NewWriter returns a writer. ctx returns the context of the writes that begin now.
-func NewWriter(store runstore.Logs, log *slog.Logger, ctx func() context.Context) *Writer {
-	return &Writer{store: store, log: log, ctx: ctx, urgent: make(chan struct{}, 1)}
+// NewWriter returns a writer. ctx returns the context of the writes that begin now. wrote is called with
+// each run of a write that has succeeded; it must not block.
+func NewWriter(store runstore.Logs, log *slog.Logger, ctx func() context.Context, wrote func(run string)) *Writer {
+	return &Writer{store: store, log: log, ctx: ctx, wrote: wrote, urgent: make(chan struct{}, 1)}
 }
 
-// add puts an attempt into the next write and returns that write.
-func (w *Writer) add(a *Attempt) *batch {
+// add puts an attempt into the next write.
+func (w *Writer) add(a *Attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.queue(a)
+}
+
+// addClosed is add for an attempt that has ended with lines of a cost. It waits if very much waits, so that
+// steps do not print faster than the store takes it.
+func (w *Writer) addClosed(a *Attempt, cost int64) {
+	w.mu.Lock()
+	b := w.queue(a)
+	b.closed += cost
+	full := b.closed > maxWaiting
+	w.mu.Unlock()
+	if full {
+		w.await(b)
+	}
+}
+
+// Flush waits until the lines of all attempts that were closed are written, or the store has refused them once.
+func (w *Writer) Flush() {
+	w.mu.Lock()
+	b := w.waiting
+	if b == nil {
+		b = w.current
+	}
+	w.mu.Unlock()
+	if b != nil {
+		w.await(b)
+	}
+}
+
+// queue puts an attempt into the next write and returns that write.
+func (w *Writer) queue(a *Attempt) *batch {
 	if w.waiting == nil {
 		w.waiting = &batch{tried: make(chan struct{})}
 		if w.failing {
 			w.waiting.release()
 		}
 	}
-	if !slices.Contains(w.waiting.attempts, a) {
+	if a.queued != w.waiting {
+		a.queued = w.waiting
 		w.waiting.attempts = append(w.waiting.attempts, a)
 	}
 	if !w.busy {
@@ -113,7 +152,7 @@ func (w *Writer) run() {
 		}
 		w.mu.Lock()
 		b := w.waiting
-		w.waiting, w.began = nil, time.Now()
+		w.current, w.waiting, w.began = b, nil, time.Now()
 		w.mu.Unlock()
 		w.write(ctx, b)
 	}
@@ -123,15 +162,12 @@ func (w *Writer) run() {
 func (w *Writer) write(ctx context.Context, b *batch) {
 	var parts []*part
 	for _, a := range b.attempts {
-		if p := a.take(b); p != nil {
+		if p := a.take(); p != nil {
 			parts = append(parts, p)
 		}
 	}
-	slices.SortStableFunc(parts, func(p, q *part) int { return strings.Compare(p.write.Run, q.write.Run) }) // writers of several workers lock in one order
-	writes := make([]*runstore.LogWrite, len(parts))
-	for i, p := range parts {
-		writes[i] = p.write
-	}
+	slices.SortStableFunc(parts, func(p, q *part) int { return strings.Compare(p.attempt.facts.Run, q.attempt.facts.Run) }) // writers of several workers lock in one order
+	writes := writesOf(parts)
 	var err error
 	for try, delay := 1, first; len(parts) > 0; try, delay = try+1, min(2*delay, patience) {
 		if err = w.try(ctx, writes); err == nil || try == tries || ctx.Err() != nil {
@@ -146,13 +182,45 @@ func (w *Writer) write(ctx context.Context, b *batch) {
 	for _, p := range parts {
 		p.done(err == nil)
 	}
+	if err == nil {
+		w.tell(writes)
+	}
 	if err != nil && ctx.Err() == nil {
 		w.log.Warn("workflow: the store does not take the logs of steps; they are left out", "error", err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.failing = err != nil && ctx.Err() == nil
+	w.current = nil
 	b.release()
+}
+
+// writesOf makes one write of the parts of a run that follow each other; a part that removes chunks is one of its own.
+func writesOf(parts []*part) (writes []*runstore.LogWrite) {
+	var last *runstore.LogWrite // that takes more chunks
+	for _, p := range parts {
+		run := p.attempt.facts.Run
+		if last == nil || last.Run != run || len(p.remove) > 0 {
+			last = &runstore.LogWrite{Run: run, Remove: p.remove, Into: p.into}
+			writes = append(writes, last)
+		}
+		for _, c := range p.chunks {
+			last.Chunks = append(last.Chunks, c.LogChunk)
+		}
+		if len(p.remove) > 0 {
+			last = nil
+		}
+	}
+	return writes
+}
+
+// tell calls wrote once for each run.
+func (w *Writer) tell(writes []*runstore.LogWrite) {
+	for i, one := range writes { // they are in the order of their runs
+		if i == 0 || one.Run != writes[i-1].Run {
+			w.wrote(one.Run)
+		}
+	}
 }
 
 func (w *Writer) try(ctx context.Context, writes []*runstore.LogWrite) error {
