@@ -105,6 +105,62 @@ func TestLogsOfUndoAndHealers(t *testing.T) {
 	})
 }
 
+// slowLogs is a store that takes a second for lines.
+type slowLogs struct{ *runstore.Memory }
+
+func (s slowLogs) WriteLogs(ctx context.Context, writes []*runstore.LogWrite) error {
+	time.Sleep(time.Second)
+	return s.Memory.WriteLogs(ctx, writes)
+}
+
+// A step that follows one that printed does not wait until the lines are stored; the end of the run does.
+func TestARunWaitsForItsLinesWhenItRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := slowLogs{runstore.NewMemory()}
+		var starts []time.Duration
+		begun := time.Now()
+		flow := workflow.Flow{Name: "F"}
+		for i := range 5 {
+			flow.Steps = append(flow.Steps, workflow.Step{Name: fmt.Sprint("S", i), Do: func(_ context.Context, task *workflow.Task) outcome.Outcome {
+				starts = append(starts, time.Since(begun))
+				fmt.Fprintln(task.Stdout(), "line", i)
+				return outcome.Done()
+			}})
+		}
+		engine, err := workflow.New(store, []workflow.Flow{flow}, workflow.Options{Logger: quiet()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		served := make(chan error)
+		go func() { served <- engine.Serve(ctx) }()
+		run, err := engine.Start(ctx, workflow.Request{Flow: "F", Subject: "demo/default/c1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		printed, end := engine.Printed(run.ID)
+		if run, err = engine.Await(ctx, run.ID); err != nil {
+			t.Fatal(err)
+		}
+		want(t, run.Phase, runtype.Succeeded)
+		want(t, time.Since(begun), time.Second)
+		page, err := store.ReadLogs(ctx, run.ID, runstore.LogQuery{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, len(page.Chunks), 5)
+		want(t, starts[4], time.Duration(0))
+		select {
+		case <-printed:
+		default:
+			t.Error("the engine does not tell of the lines")
+		}
+		end()
+		stop()
+		<-served
+	})
+}
+
 // Without an engine, a test takes what a step prints; without a place, it is dropped.
 func TestTaskPrints(t *testing.T) {
 	var out, messages strings.Builder

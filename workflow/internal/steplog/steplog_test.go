@@ -2,6 +2,7 @@ package steplog
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -67,7 +68,7 @@ func (s *fakeStore) fail(calls int) {
 }
 
 func newWriter(s *fakeStore) *Writer {
-	return NewWriter(s, slog.New(slog.DiscardHandler), context.Background)
+	return NewWriter(s, slog.New(slog.DiscardHandler), context.Background, func(string) {})
 }
 
 // lines returns what the store has of a run; "<n>" is what is left out.
@@ -99,6 +100,12 @@ func print(a *Attempt, text string) {
 	_, _ = a.Stream(runstore.LogOut).Write([]byte(text)) // it never fails
 }
 
+// finish closes an attempt and waits for its lines, as a run does that rests.
+func finish(a *Attempt) {
+	a.Close()
+	a.writer.Flush()
+}
+
 // Lines are written soon, together, and not more often than once an interval.
 func TestWritesAreBatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -122,9 +129,8 @@ func TestWritesAreBatched(t *testing.T) {
 	})
 }
 
-// An attempt ends when its lines are there, without waiting for the interval; one that printed
-// nothing waits for nothing.
-func TestCloseWritesAtOnce(t *testing.T) {
+// Who waits for lines waits for one write, not for the interval; without lines there is nothing to wait for.
+func TestFlushWritesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, "a")
 		s.took = 3 * time.Millisecond
@@ -135,22 +141,22 @@ func TestCloseWritesAtOnce(t *testing.T) {
 		for i := range 3 {
 			a := w.NewAttempt(Facts{Run: "a", Attempt: i}, nil)
 			print(a, fmt.Sprintf("%d\nno end", i))
-			a.Close()
+			finish(a)
 			want(t, "an end takes a write", time.Since(begun), time.Duration(i+1)*s.took)
 		}
 		want(t, "lines", s.lines(t, "a"), []string{"0", "no end", "1", "no end", "2", "no end"})
 	})
 }
 
-// A close while the write is under way that has the last lines waits for it.
-func TestCloseDuringAWrite(t *testing.T) {
+// A flush while the write is under way that has the last lines waits for it.
+func TestFlushDuringAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, "a")
 		s.took = time.Second
 		a := newWriter(s).NewAttempt(Facts{Run: "a"}, nil)
 		print(a, "x\n")
 		time.Sleep(Gather + time.Millisecond)
-		a.Close()
+		finish(a)
 		want(t, "it ended", time.Since(s.begun), Gather+time.Second)
 		want(t, "lines", s.lines(t, "a"), []string{"x"})
 	})
@@ -164,10 +170,10 @@ func TestAStoreThatFails(t *testing.T) {
 		w := newWriter(s)
 		a, b := w.NewAttempt(Facts{Run: "a"}, nil), w.NewAttempt(Facts{Run: "b"}, nil)
 		print(a, "one\n")
-		a.Close()
+		finish(a)
 		print(b, "two\n")
 		begun := time.Now()
-		b.Close()
+		finish(b)
 		want(t, "nobody waits for a store that fails", time.Since(begun), time.Duration(0))
 		time.Sleep(time.Minute)
 		want(t, "lines", []any{s.lines(t, "a"), s.lines(t, "b")}, []any{[]string{"one"}, []string{"two"}})
@@ -176,9 +182,60 @@ func TestAStoreThatFails(t *testing.T) {
 		print(a, "lost\n")
 		time.Sleep(time.Minute)
 		print(a, "three\n")
-		a.Close()
+		finish(a)
 		time.Sleep(time.Second)
 		want(t, "lines after a long outage", s.lines(t, "a"), []string{"one", "<5>", "three"})
+	})
+}
+
+// An attempt ends without waiting for its lines, and attempts of a run that wait together are one write. When more than
+// maxWaiting waits, it ends after the write, so that memory is bounded.
+func TestCloseWaitsForRoomOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, "a")
+		s.took = time.Second
+		w := newWriter(s)
+		const size = runstore.MaxAttemptLog / 2 // of the first half of an attempt
+		begun, closed := time.Now(), 0
+		for ; time.Since(begun) < s.took; closed++ {
+			if closed > 2*maxWaiting/size {
+				t.Fatal("what waits has no bound")
+			}
+			a := w.NewAttempt(Facts{Run: "a", Attempt: closed}, nil)
+			print(a, strings.Repeat(strings.Repeat("x", 1000)+"\n", size/1100))
+			a.Close()
+		}
+		if least := maxWaiting / size; closed < least {
+			t.Errorf("attempt %d waited, want the first %d not to", closed, least)
+		}
+		want(t, "writes for all of them", len(s.times), 1)
+		w.Flush()
+	})
+}
+
+// Lines without text have a bound, too: their time and their stream are stored.
+func TestEmptyLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, "a")
+		a := newWriter(s).NewAttempt(Facts{Run: "a"}, nil)
+		const lines = 100_000
+		print(a, strings.Repeat("\n", lines))
+		finish(a)
+		page, err := s.ReadLogs(t.Context(), "a", runstore.LogQuery{Limit: lines})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored, kept, left := 0, 0, int64(0)
+		for _, c := range page.Chunks {
+			text, err := json.Marshal(c.Lines)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stored, kept, left = stored+len(text), kept+len(c.Lines), left+c.LeftOut
+		}
+		if stored > runstore.MaxAttemptLog || stored < runstore.MaxAttemptLog/2 || int64(kept)+left != lines {
+			t.Errorf("%d bytes are stored for %d lines, %d are said to be left out", stored, kept, left)
+		}
 	})
 }
 
@@ -188,7 +245,7 @@ func TestTheContextEnds(t *testing.T) {
 		s := newStore(t, "a")
 		s.fail(1 << 20)
 		ctx, cancel := context.WithCancel(t.Context())
-		w := NewWriter(s, slog.New(slog.DiscardHandler), func() context.Context { return ctx })
+		w := NewWriter(s, slog.New(slog.DiscardHandler), func() context.Context { return ctx }, func(string) {})
 		a := w.NewAttempt(Facts{Run: "a"}, nil)
 		print(a, "x\n")
 		time.Sleep(time.Second)
@@ -230,7 +287,7 @@ func TestHeadAndTail(t *testing.T) {
 				}
 				time.Sleep(b.pause)
 			}
-			a.Close()
+			finish(a)
 			time.Sleep(time.Minute)
 			stored = s.lines(t, "a")
 		})
@@ -243,8 +300,10 @@ func TestHeadAndTail(t *testing.T) {
 // checkEnds says what is wrong with the lines that are kept of all.
 func checkEnds(all, stored []string) string {
 	total, kept, left, gaps := 0, 0, 0, 0
+	var cost, costKept int64
 	for _, line := range all {
 		total += len(line) + 1
+		cost += runstore.LogLine{Text: line}.Cost()
 	}
 	var texts []string
 	for _, line := range stored {
@@ -256,6 +315,7 @@ func checkEnds(all, stored []string) string {
 		}
 		texts = append(texts, line)
 		kept += len(line) + 1
+		costKept += runstore.LogLine{Text: line}.Cost()
 	}
 	n := 0
 	for n < len(texts) && texts[n] == all[n] {
@@ -265,7 +325,7 @@ func checkEnds(all, stored []string) string {
 	switch {
 	case kept+left != total:
 		return fmt.Sprintf("%d bytes were printed, %d are kept, %d are said to be left out", total, kept, left)
-	case kept > runstore.MaxAttemptLog, left > 0 && kept < runstore.MaxAttemptLog/2, gaps > 1, left > 0 && total <= runstore.MaxAttemptLog/2:
+	case costKept > runstore.MaxAttemptLog, left > 0 && costKept < runstore.MaxAttemptLog/2, gaps > 1, left > 0 && cost <= runstore.MaxAttemptLog/2:
 		return fmt.Sprintf("%d bytes are kept, %d left out in %d places", kept, left, gaps)
 	case len(tail) > len(all), !slices.Equal(tail, all[len(all)-len(tail):]), gaps > 0 && (n == 0 || len(tail) == 0):
 		return fmt.Sprintf("%d lines of the beginning are followed by %d that are not the end", n, len(tail))
@@ -280,7 +340,7 @@ func TestLongLines(t *testing.T) {
 		a := newWriter(s).NewAttempt(Facts{Run: "a"}, nil)
 		text := "x" + strings.Repeat("ü", runstore.MaxLogLine)
 		print(a, text+"\r\nbad \xff\x00byte\n")
-		a.Close()
+		finish(a)
 		lines := s.lines(t, "a")
 		want(t, "the last line", lines[len(lines)-1], "bad \uFFFDbyte")
 		want(t, "the long one", strings.Join(lines[:len(lines)-1], "") == text, true)
@@ -300,7 +360,7 @@ func TestACutSecret(t *testing.T) {
 		s := newStore(t, "a")
 		a := newWriter(s).NewAttempt(Facts{Run: "a"}, &r)
 		print(a, "login hunter2") // and the process is killed
-		a.Close()
+		finish(a)
 		want(t, "lines", strings.Join(s.lines(t, "a"), "|"), "login ***")
 	})
 }
@@ -326,7 +386,7 @@ func TestSecrets(t *testing.T) {
 				rest = rest[n:]
 				time.Sleep(pause)
 			}
-			a.Close()
+			finish(a)
 			got = s.lines(t, "a")
 		})
 		want, held := r.Stream(text) // the end may be the beginning of a secret

@@ -1,17 +1,42 @@
 package serve
 
 import (
+	"bytes"
 	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/cluster/memory"
+	"github.com/pawl-dev/pawl/store/sql"
+	"github.com/pawl-dev/pawl/store/sql/pgtest"
+	"github.com/pawl-dev/pawl/store/sql/secrets"
+	"github.com/pawl-dev/pawl/store/sql/sqltest"
 )
 
 // Of the events of clusters, notifications are told of those that enter Alert, and of recoveries.
 func TestClusterEvents(t *testing.T) {
-	store := memory.New()
+	key := bytes.Repeat([]byte{7}, secrets.KeySize)
+	for name, open := range map[string]func(t *testing.T) cluster.Store{
+		"memory": func(*testing.T) cluster.Store { return memory.New() },
+		"SQLite": func(t *testing.T) cluster.Store {
+			return sqltest.OpenSQLite(t, sql.Options{Path: filepath.Join(t.TempDir(), "pawl.db"), MasterKey: key}).Clusters()
+		},
+		"PostgreSQL": func(t *testing.T) cluster.Store {
+			s, err := sql.Open(t.Context(), sql.Options{DSN: pgtest.Start(t, pgtest.Options{NoSync: true}).Database(t), MasterKey: key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { s.Close() })
+			return s.Clusters()
+		},
+	} {
+		t.Run(name, func(t *testing.T) { testClusterEvents(t, open(t)) })
+	}
+}
+
+func testClusterEvents(t *testing.T, store cluster.Store) {
 	now := time.Unix(1_800_000_000, 0)
 	s := clusterEvents{store}
 	_, start, err := s.Events(t.Context(), "now", 1)
