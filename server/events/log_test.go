@@ -226,7 +226,7 @@ func TestTheEngineWakesFollowers(t *testing.T) {
 		served := make(chan error)
 		go func() { served <- f.engine.Serve(serving) }()
 		time.Sleep(2 * time.Second)
-		if err := f.engine.Signal(t.Context(), f.run, "go", nil, workflow.Actor{}); err != nil {
+		if err := f.engine.Send(t.Context(), f.run, runtype.Signal{Name: "go"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(100 * time.Millisecond)

@@ -20,6 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/machine/driver"
+	"github.com/pawl-dev/pawl/store/sql/pgtest"
 	"github.com/pawl-dev/pawl/view"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/runtype"
@@ -27,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if !asPawl() {
-		goleak.VerifyTestMain(m)
+		goleak.VerifyTestMain(pgtest.Main(m))
 	}
 }
 
