@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -111,9 +112,9 @@ func newFollowed(t *testing.T, streams int) *followed {
 	t.Helper()
 	f := &followed{store: &countedLogs{Memory: runstore.NewMemory()}, accounts: &storeOfOne{}, ended: make(chan int, streams)}
 	var err error
-	if f.engine, err = workflow.New(f.store, []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "Wait", Wait: &workflow.WaitFor{Signal: "go"}}, {Name: "Print", Do: func(_ context.Context, task *workflow.Task) outcome.Outcome {
+	if f.engine, err = workflow.New(f.store, []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "Wait", Wait: &workflow.WaitFor{Signal: "go"}}, {Name: "Print", Do: func(ctx context.Context, task *workflow.Task) outcome.Outcome {
 		fmt.Fprintln(task.Stdout(), "printed")
-		time.Sleep(time.Hour)
+		<-ctx.Done()
 		return outcome.Done()
 	}, Timeout: 2 * time.Hour}}}}, workflow.Options{}); err != nil {
 		t.Fatal(err)
@@ -161,13 +162,14 @@ func TestLogStreamEndsWithItsToken(t *testing.T) {
 			f := newFollowed(t, 1)
 			defer f.stop()
 			writing, done := context.WithCancel(t.Context())
+			var writer sync.WaitGroup
 			if busy {
-				go func() {
+				writer.Go(func() {
 					for writing.Err() == nil {
 						f.print(t, "secret")
 						time.Sleep(20 * time.Millisecond)
 					}
-				}()
+				})
 			}
 			time.Sleep(40 * time.Second)
 			select {
@@ -186,7 +188,7 @@ func TestLogStreamEndsWithItsToken(t *testing.T) {
 				t.Errorf("a revoked token got lines for %s", took)
 			}
 			done()
-			synctest.Wait()
+			writer.Wait()
 		})
 	}
 }
