@@ -112,6 +112,8 @@ var table = map[string]layer{
 	"workflow/flowfile":           {rule: fileRule, layers: slices.Concat(engineLayers, []string{"workflow/celenv", "workflow/flowfile/plain"}), libs: fileLibs},
 	"workflow/flowfile/plain":     {rule: fileRule, libs: fileLibs},
 	"workflow/flowfile/classic":   {rule: fileRule, layers: slices.Concat(engineLayers, []string{"workflow/flowfile"}), libs: slices.Concat(fileLibs, []string{"github.com/go-logr/logr"})},
+	"workflow/workflowtest":       {rule: engineRule, layers: engineLayers},
+	"workflow/flowfile/testfile":  {rule: fileRule, layers: slices.Concat(engineLayers, []string{"workflow/flowfile", "workflow/workflowtest"}), libs: fileLibs},
 	"workflow/action":             {rule: fileRule, layers: slices.Concat(engineLayers, []string{"workflow/action/", "workflow/celenv", "workflow/flowfile"}), libs: slices.Concat(fileLibs, []string{"golang.org/x/sys/"}), std: []string{"net/http"}},
 	"machine":                     {rule: engineRule, layers: engineLayers},
 	"machine/driver":              {rule: engineRule, layers: slices.Concat(baseLayers, []string{"control", "workflow", "workflow/runtype", "workflow/runstore", "machine"})},

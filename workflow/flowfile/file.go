@@ -104,8 +104,8 @@ func (s *Set) Healers() map[fault.Code]workflow.Healer { return maps.Clone(s.hea
 // Warnings returns the findings that are not errors.
 func (s *Set) Warnings() Problems { return slices.Clone(s.warnings) }
 
-// Load reads flow files. In a folder it reads every *.yaml and *.yml except machine files, without
-// subfolders. With a file it also loads the faults of its folder, and the groups and flows of the
+// Load reads flow files. In a folder it reads every *.yaml and *.yml except machine files and tests,
+// without subfolders. With a file it also loads the faults of its folder, and the groups and flows of the
 // folder that the file refers to. If the content of a file is invalid, the error is a [Problems].
 func Load(paths []string, options Options) (*Set, error) {
 	named, siblings, err := gather(paths)
@@ -211,7 +211,7 @@ func yamlFiles(folder string) ([]string, error) {
 	}
 	var files []string
 	for _, e := range entries {
-		if ext := filepath.Ext(e.Name()); (ext == ".yaml" || ext == ".yml") && !e.IsDir() {
+		if ext := filepath.Ext(e.Name()); (ext == ".yaml" || ext == ".yml") && !e.IsDir() && !IsTest(e.Name()) {
 			files = append(files, filepath.Join(folder, e.Name()))
 		}
 	}
@@ -325,6 +325,10 @@ func (l *library) root(file File) (*reader, *yaml.Node) {
 func (l *library) read(file File) {
 	r, root := l.root(file)
 	if root == nil {
+		return
+	}
+	if IsTest(file.Name) {
+		l.errorf(r.position(root), "this is a file of tests: execute it with pawl test %s", file.Name)
 		return
 	}
 	switch kindOfFile(file.Name) {

@@ -99,6 +99,9 @@ const lease = 24 * time.Hour
 func (e *Env) open(store runstore.Store, worker string) *workflow.Engine {
 	o := e.options.Engine
 	o.Worker, o.Lease, o.PollInterval = worker, lease, lease
+	if o.Drain <= 0 {
+		o.Drain = time.Second // a process that has met its crash saves nothing
+	}
 	o.Actions = e.replaced.wrapActions(o.Actions)
 	o.Hooks = append(slices.Clone(o.Hooks), workflow.Hook{Name: "workflowtest", OnEvent: func(workflow.RunInfo, runtype.Event) {
 		e.replaced.saved()
@@ -138,11 +141,23 @@ func (e *Env) serve(ctx context.Context) {
 		e.engine = next
 		e.mu.Unlock()
 		e.closed.Go(func() { _ = next.Serve(ctx) })
-		synctest.Wait()
 		close(e.restarted)
 		e.wake()
 	})
 	synctest.Wait()
+}
+
+// restarting reports whether the first process has met its crash and the second one does not serve yet.
+func (e *Env) restarting() bool {
+	if e.restarted == nil || !e.store.crashed() {
+		return false
+	}
+	select {
+	case <-e.restarted:
+		return false
+	default:
+		return true
+	}
 }
 
 func (e *Env) wake() {
@@ -248,7 +263,7 @@ func (e *Env) Pass(d time.Duration) {
 // Replace[ro-2]/Create for one.
 func (e *Env) Replace(step string, f Func) {
 	e.t.Helper()
-	if !slices.Contains(e.names, withoutItems(step)) {
+	if !slices.Contains(e.names, WithoutItems(step)) {
 		e.t.Fatalf("no step %q executes a function%s", step, similar(step, e.names))
 	}
 	e.replaced.mu.Lock()

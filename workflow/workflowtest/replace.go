@@ -208,8 +208,8 @@ func StepNames(flow workflow.Flow) []string {
 	return names
 }
 
-// withoutItems is the name of a step without the items of loops.
-func withoutItems(name string) string { return items.ReplaceAllString(name, "") }
+// WithoutItems returns the name of a step without the items of loops.
+func WithoutItems(name string) string { return items.ReplaceAllString(name, "") }
 
 // similar returns names that hold the last part of a name, for messages.
 func similar(name string, names []string) string {

@@ -51,6 +51,10 @@ func (r *Run) Settle() {
 	r.env.t.Helper()
 	for {
 		synctest.Wait()
+		if r.env.restarting() {
+			<-r.env.restarted
+			continue
+		}
 		run := r.Load()
 		if r.env.rests(run) {
 			return

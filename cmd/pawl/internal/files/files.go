@@ -21,6 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/action"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
+	"github.com/pawl-dev/pawl/workflow/flowfile/testfile"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
@@ -68,7 +69,7 @@ func (l loaded) Flow(name string) (workflow.Flow, bool) {
 func (a verbs) lintCommand() *cobra.Command {
 	var anyAction, strict bool
 	cmd := &cobra.Command{
-		Use: "lint PATH...", Short: "Check files of flows, groups, faults and machines",
+		Use: "lint PATH...", Short: "Check files of flows, groups, faults, machines and tests",
 		Long: `Reports everything that is wrong as file:line:column: message, and warns of what
 loads and is still worth a look. An action that nobody knows is one finding, at
 the first step that uses it. A folder without files of its own is read as
@@ -200,8 +201,15 @@ func unread(paths []string) []string {
 
 // lintTogether returns every finding in files that refer to each other.
 func lintTogether(paths []string, anyAction bool) (flowfile.Problems, error) {
+	tests, err := testFiles(paths, false)
+	if err != nil {
+		return nil, err
+	}
 	var flowPaths, machinePaths []string
 	for _, path := range paths {
+		if flowfile.IsTest(path) {
+			continue
+		}
 		info, err := os.Stat(path)
 		if err != nil {
 			return nil, cli.FileWrong.Errorf("%w", err)
@@ -245,19 +253,29 @@ func lintTogether(paths []string, anyAction bool) (flowfile.Problems, error) {
 		}
 		found = append(found, wrong...)
 	}
+	for _, path := range tests {
+		wrong, err := testfile.Lint(path, options.Actions)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, wrong...)
+	}
 	return found, nil
 }
 
 func (a verbs) schemaCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "schema [flow|machine]", Short: "Print the JSON Schema of files, for editors",
+		Use: "schema [flow|machine|test]", Short: "Print the JSON Schema of files, for editors",
 		Example:   "  pawl schema > flow.schema.json\n  pawl schema machine > machine.schema.json",
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: []string{"flow", "machine"},
+		ValidArgs: []string{"flow", "machine", "test"},
 		RunE: a.Verb(func(_ context.Context, _ *cobra.Command, args []string) error {
 			schema := flowfile.Schema()
-			if len(args) == 1 && args[0] == "machine" {
+			switch {
+			case len(args) == 1 && args[0] == "machine":
 				schema = machinefile.Schema()
+			case len(args) == 1 && args[0] == "test":
+				schema = testfile.Schema()
 			}
 			_, err := fmt.Fprintln(a.Out, strings.TrimSpace(string(schema)))
 			return err

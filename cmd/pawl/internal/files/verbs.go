@@ -12,6 +12,7 @@ func Commands(a *cli.App) []*cobra.Command {
 	v := verbs{a}
 	return []*cobra.Command{
 		v.lintCommand(),
+		v.testCommand(),
 		v.planCommand(),
 		v.graphCommand(),
 		v.diffCommand(),
