@@ -69,7 +69,7 @@ func TestFailures(t *testing.T) {
 		"cases:\n- name: one\n  actions: {exec: {}}\n":                                          "",
 		"cases:\n- name: one\n  real: [exec]\n  expect: {done: [A, B]}\n":                       "",
 		"cases:\n- name: one\n  actions: {A: {}}\n  expect:\n    done: [B]":                     ":5:5: the steps that were done are A, B, want B",
-		"cases:\n- name: one\n  actions: {A: {output: 1}}\n  expect: {outputs: {A: 2}}":         ":4:23: the output of A is 1, want 2",
+		"cases:\n- name: one\n  actions: {A: {output: 1}}\n  expect: {outputs: {A: 2}}":         ":4:22: the output of A is 1, want 2",
 		"cases:\n- name: one\n  actions: {A: {}}\n  do:\n  - {at: B, signal: x}":                ":5:5: the run is Succeeded, want it at rest at B",
 		"cases:\n- name: one\n  actions: {A: {}}\n  expect: {with: {A: {command: [echo]}}}":     ":4:19: the parameters of A are ",
 		"cases:\n- name: one\n  actions: {A: {}}\n  expect: {phase: Cancelled}\n  crash: never": ":4:12: the run is Succeeded, want Cancelled",
