@@ -41,7 +41,7 @@ var (
 	libraryLayers = slices.Concat(baseLayers, []string{"lock", "chain", "control", "control/request", "rollout"})
 	engineLayers  = slices.Concat(libraryLayers, []string{"workflow", "workflow/runtype", "workflow/runstore"})
 	machineLayers = slices.Concat(engineLayers, []string{"machine"})
-	coreLayers    = slices.Concat(machineLayers, []string{"workflow/", "machine/", "schedule", "notification", "account", "secretfile", "cluster", "cluster/", "fdb", "fdb/"})
+	coreLayers    = slices.Concat(machineLayers, []string{"workflow/", "machine/", "schedule", "bulk", "notification", "account", "secretfile", "cluster", "cluster/", "fdb", "fdb/"})
 	kubeLayers    = slices.Concat(coreLayers, []string{"kube/api", "kube/condition", "kube/lease", "kube/controller", "kube/workload"})
 	stageLayers   = slices.Concat(coreLayers, []string{"view", "server/route"})
 	sqlLayers     = slices.Concat(coreLayers, []string{"store/sql/db", "store/sql/secrets"})
@@ -66,6 +66,7 @@ const (
 	engineRule    = "workflow and machine import the layers before them, and no YAML, SQL, HTTP or Kubernetes"
 	fileRule      = "CEL, JSON Schema and YAML stay in celenv, flowfile, machinefile and action, which import the engines and each other in this order: celenv, flowfile, action, machinefile"
 	scheduleRule  = "schedule imports workflow and lower layers, and the parser of cron"
+	bulkRule      = "bulk imports workflow and lower layers"
 	webhookRule   = "notification imports machine and lower layers, egress, celenv and HTTP"
 	clusterRule   = "cluster imports machine and lower layers, and may compare versions by semver"
 	databaseRule  = "fdb imports fault, outcome and lock only, and fdb/sim fault, outcome and fdb; its world adds fdb/sim, and its programs the world and HTTP"
@@ -119,6 +120,7 @@ var table = map[string]layer{
 	"machine/driver":              {rule: engineRule, layers: slices.Concat(baseLayers, []string{"control", "workflow", "workflow/runtype", "workflow/runstore", "machine"})},
 	"machine/machinefile":         {rule: fileRule, layers: slices.Concat(machineLayers, []string{"workflow/celenv", "workflow/flowfile", "workflow/flowfile/plain", "workflow/action"}), libs: fileLibs},
 	"schedule":                    {rule: scheduleRule, layers: engineLayers, libs: []string{"github.com/robfig/cron/"}},
+	"bulk":                        {rule: bulkRule, layers: engineLayers},
 	"notification":                {rule: webhookRule, layers: slices.Concat(machineLayers, []string{"workflow/action/egress", "workflow/celenv"}), libs: []string{"cel.dev/cel-go"}, std: []string{"net/http"}},
 	"account":                     {rule: clusterRule, layers: libraryLayers},
 	"cluster/cloudsign":           {rule: "cloudsign signs texts, and imports the standard library only"},

@@ -30,7 +30,7 @@ func (s *Service) Routes() route.Table {
 		{Method: http.MethodGet, Path: "/v1/flows/{name}", ID: "getFlow", Role: route.Operator, Errors: []int{404}, Handle: route.Do(s.get),
 			Summary: "Read a loaded flow with its steps"},
 		{Method: http.MethodPost, Path: "/v1/plans", ID: "plan", Role: route.User, Idempotent: true, ReadOnly: true, Errors: []int{404, 409}, Handle: route.Do(s.plan),
-			Summary: "Plan a run, a machine or a change of a cluster", More: "Nothing is stored. Only plans of clusters are for all; the others are for operators."},
+			Summary: "Plan a run, a machine, a bulk or a change of a cluster", More: "Nothing is stored. Only plans of clusters are for all; the others are for operators."},
 	}}
 }
 

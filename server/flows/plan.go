@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/pawl-dev/pawl/bulk"
 	"github.com/pawl-dev/pawl/cluster/api"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
@@ -13,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/server/clusters"
 	"github.com/pawl-dev/pawl/server/route"
 	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 type planRequest struct {
@@ -21,6 +23,7 @@ type planRequest struct {
 		Input    json.RawMessage      `json:"input,omitempty"`
 		Object   *control.Ref         `json:"object,omitempty" doc:"plan the next transition of this object"`
 		Manifest *objectManifest      `json:"manifest,omitempty" doc:"plan the next transition after this manifest is applied"`
+		Bulk     *bulk.Spec           `json:"bulk,omitempty" doc:"plan a bulk with this spec: which runs it would ask"`
 		Create   *clusters.CreateBody `json:"create,omitempty" doc:"plan the creation of this cluster"`
 		Change   *clusters.ChangePlan `json:"change,omitempty" doc:"plan a change of a cluster"`
 	}
@@ -40,6 +43,7 @@ type planAnswer struct {
 	Body struct {
 		Plan    *view.Plan      `json:"plan,omitempty" doc:"of a flow"`
 		Machine json.RawMessage `json:"machine,omitempty" doc:"of an object: the chosen transition, the reason, and the refused transitions; or the links of its chain"`
+		Bulk    *view.BulkPlan  `json:"bulk,omitempty" doc:"of a bulk: its runs, counted"`
 		Cluster *api.DryRun     `json:"cluster,omitempty" doc:"of a cluster: steps, resources, and obstacles"`
 	}
 }
@@ -47,13 +51,13 @@ type planAnswer struct {
 func (s *Service) plan(ctx context.Context, in *planRequest) (*planAnswer, error) {
 	b, out := in.Body, &planAnswer{}
 	given := 0
-	for _, there := range []bool{b.Flow != "", b.Object != nil, b.Manifest != nil, b.Create != nil, b.Change != nil} {
+	for _, there := range []bool{b.Flow != "", b.Object != nil, b.Manifest != nil, b.Bulk != nil, b.Create != nil, b.Change != nil} {
 		if there {
 			given++
 		}
 	}
 	if given != 1 {
-		return nil, route.Refused.Errorf("give one of flow, object, manifest, create, change; %d are given", given)
+		return nil, route.Refused.Errorf("give one of flow, object, manifest, bulk, create, change; %d are given", given)
 	}
 	if b.Create != nil || b.Change != nil {
 		var err error
@@ -72,6 +76,11 @@ func (s *Service) plan(ctx context.Context, in *planRequest) (*planAnswer, error
 		out.Body.Plan = &v
 		return out, nil
 	}
+	if b.Bulk != nil {
+		var err error
+		out.Body.Bulk, err = s.planBulk(ctx, *b.Bulk)
+		return out, err
+	}
 	if s.Kinds == nil {
 		return nil, route.NotServed.Errorf("this server runs no machines")
 	}
@@ -89,6 +98,20 @@ func (s *Service) plan(ctx context.Context, in *planRequest) (*planAnswer, error
 	}
 	out.Body.Machine, err = json.Marshal(plan)
 	return out, err
+}
+
+// planBulk counts the runs of a bulk.
+func (s *Service) planBulk(ctx context.Context, spec bulk.Spec) (*view.BulkPlan, error) {
+	lister, ok := s.Engine.Store().(runstore.Lister)
+	if !ok {
+		return nil, route.NotServed.Errorf("the store of this server cannot list runs")
+	}
+	p, err := bulk.MakePlan(ctx, lister, spec, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	v := view.OfBulkPlan(p, s.Engine.Flows())
+	return &v, nil
 }
 
 // plannedObject returns the object of a plan: the stored one, or the result of applying the manifest.

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
+	"github.com/pawl-dev/pawl/bulk"
 	"github.com/pawl-dev/pawl/machine/driver"
 	"github.com/pawl-dev/pawl/notification"
 	"github.com/pawl-dev/pawl/schedule"
@@ -26,6 +28,22 @@ var NotificationKind = notificationKind()
 func notificationKind() driver.ServedKind {
 	spec, _ := notification.Schema{}.MarshalJSON() // a constant
 	return driver.ServedKind{Kind: notification.Kind, Spec: spec, Schema: notification.Schema{}}
+}
+
+// BulkKind is the kind of bulks, which each server serves.
+var BulkKind = bulkKind()
+
+func bulkKind() driver.ServedKind {
+	spec, _ := bulk.Schema{}.MarshalJSON() // a constant
+	return driver.ServedKind{Kind: bulk.Kind, Spec: spec, Schema: bulk.Schema{}}
+}
+
+// OwnKinds are the kinds that each server serves, whatever is loaded into it.
+func OwnKinds() []driver.ServedKind { return []driver.ServedKind{ScheduleKind, NotificationKind, BulkKind} }
+
+// IsOwn reports one of OwnKinds.
+func IsOwn(kind string) bool {
+	return slices.ContainsFunc(OwnKinds(), func(k driver.ServedKind) bool { return k.Kind == kind })
 }
 
 // kindsName is where a server keeps the kinds that it serves, beside the locks:
@@ -71,6 +89,8 @@ func compiled(kinds []driver.ServedKind) []driver.ServedKind {
 			kinds[i].Schema = schedule.Schema{}
 		case k.Kind == notification.Kind: // nor this one whether a template makes JSON
 			kinds[i].Schema = notification.Schema{}
+		case k.Kind == bulk.Kind: // nor this one which arguments a verb takes
+			kinds[i].Schema = bulk.Schema{}
 		case len(k.Spec) > 0:
 			if schema, err := flowfile.NewSchema(k.Spec); err == nil {
 				kinds[i].Schema = schema

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/pawl-dev/pawl/bulk"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/notification"
@@ -35,6 +36,8 @@ func (a *App) KindOf(kind string) string {
 		return schedule.Kind
 	} else if !a.Target.Kubernetes && (lower == "notification" || lower == "notifications") {
 		return notification.Kind
+	} else if !a.Target.Kubernetes && (lower == "bulk" || lower == "bulks") {
+		return bulk.Kind
 	}
 	return kind
 }

@@ -13,8 +13,6 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/machine/driver"
-	"github.com/pawl-dev/pawl/notification"
-	"github.com/pawl-dev/pawl/schedule"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
 )
 
@@ -26,8 +24,8 @@ func Admit(ctx context.Context, b backend.Backend, manifests []Manifest) error {
 		return err
 	}
 	if len(kinds) == 0 { // nobody says what is served: what is known of this program's own kinds is checked
-		manifests = slices.DeleteFunc(slices.Clone(manifests), func(m Manifest) bool { return m.Object.Kind != schedule.Kind && m.Object.Kind != notification.Kind })
-		kinds = []driver.ServedKind{backend.ScheduleKind, backend.NotificationKind}
+		manifests = slices.DeleteFunc(slices.Clone(manifests), func(m Manifest) bool { return !backend.IsOwn(m.Object.Kind) })
+		kinds = backend.OwnKinds()
 	}
 	objects, err := b.Objects()
 	if err != nil {

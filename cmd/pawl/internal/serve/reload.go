@@ -52,7 +52,7 @@ func (p *parts) newDriver(lib library.Library) (*driver.Driver, error) {
 		return nil, nil
 	}
 	for _, m := range lib.Machines {
-		if m.Table.Kind == schedule.Kind || m.Table.Kind == notification.Kind {
+		if backend.IsOwn(m.Table.Kind) {
 			return nil, machine.Invalid.Errorf("machine %s: the server itself serves the kind %s", m.Table.Name, m.Table.Kind)
 		}
 		if slices.ContainsFunc(p.options.Kinds, func(k driver.ServedKind) bool { return k.Kind == m.Table.Kind }) {

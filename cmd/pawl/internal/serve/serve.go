@@ -22,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pawl-dev/pawl/bulk"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/console"
 	"github.com/pawl-dev/pawl/control"
@@ -223,7 +224,7 @@ func (p *parts) kinds() ([]driver.ServedKind, error) {
 		kinds, err = d.Kinds()
 	}
 	kinds = append(kinds, p.shared.kinds()...)
-	kinds = append(kinds, backend.ScheduleKind, backend.NotificationKind)
+	kinds = append(kinds, backend.OwnKinds()...)
 	return append(kinds, p.options.Kinds...), err
 }
 
@@ -356,6 +357,7 @@ func (p *parts) serve(ctx context.Context, s *server.Server, ln net.Listener) er
 	part("machines", p.drive)
 	part("notifications", sender.Serve)
 	part("schedules", schedule.New(schedule.Options{Objects: p.objects, Engine: p.engine, Runs: p.store, Logger: p.log, Metrics: p.queues}).Serve)
+	part("bulks", bulk.New(bulk.Options{Objects: p.objects, Engine: p.engine, Runs: p.store, Alone: !p.options.Store.Shared(), Logger: p.log, Metrics: p.queues}).Serve)
 	if p.clusters.service != nil {
 		part("clusters", p.clusters.service.Serve)
 	}
