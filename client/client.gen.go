@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/account"
+	"github.com/pawl-dev/pawl/bulk"
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/cluster/api"
 	"github.com/pawl-dev/pawl/control"
@@ -70,6 +71,15 @@ type Autoscale = cluster.Autoscale
 
 // BatchPreview defines model for BatchPreview.
 type BatchPreview = rollout.BatchPreview
+
+// BulkGroup defines model for BulkGroup.
+type BulkGroup = bulk.Group
+
+// BulkPlan defines model for BulkPlan.
+type BulkPlan = view.BulkPlan
+
+// BulkSpec defines model for BulkSpec.
+type BulkSpec = bulk.Spec
 
 // CancelRunRequest defines model for CancelRunRequest.
 type CancelRunRequest struct {
@@ -532,6 +542,9 @@ type Plan = view.Plan
 
 // PlanAnswer defines model for PlanAnswer.
 type PlanAnswer struct {
+	// Bulk of a bulk: its runs, counted
+	Bulk *BulkPlan `json:"bulk,omitzero"`
+
 	// Cluster of a cluster: steps, resources, and obstacles
 	Cluster *DryRun `json:"cluster,omitzero"`
 
@@ -544,6 +557,9 @@ type PlanAnswer struct {
 
 // PlanRequest defines model for PlanRequest.
 type PlanRequest struct {
+	// Bulk plan a bulk with this spec: which runs it would ask
+	Bulk *BulkSpec `json:"bulk,omitzero"`
+
 	// Change plan a change of a cluster
 	Change *ChangePlan `json:"change,omitzero"`
 

@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/pawl-dev/pawl/bulk"
 	"github.com/pawl-dev/pawl/server/auth"
 	"github.com/pawl-dev/pawl/server/route"
 	"github.com/pawl-dev/pawl/view/fdbview"
@@ -32,14 +33,17 @@ func newAPI(mux *http.ServeMux) huma.API {
 }
 
 // nameSchema names the schema of a type after the type; those of FoundationDB are told apart from those of Pawl's own
-// clusters.
+// clusters, and those of bulks from those of all that has a spec.
 func nameSchema(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if t.PkgPath() == reflect.TypeFor[fdbview.Cluster]().PkgPath() {
+	switch t.PkgPath() {
+	case reflect.TypeFor[fdbview.Cluster]().PkgPath():
 		return "FoundationDB" + name
+	case reflect.TypeFor[bulk.Spec]().PkgPath():
+		return "Bulk" + name
 	}
 	return name
 }

@@ -37,7 +37,7 @@ const none = "{{\"\"}}\n"
 // known are the schemas that Pawl has an exported type for, by package.
 var known = map[string][]string{
 	"view": {
-		"CatalogEntry", "Cluster", "ClusterConfig", "ClusterEvent", "ClusterNode", "ClusterResource", "Event", "Fault", "Flow",
+		"BulkPlan", "CatalogEntry", "Cluster", "ClusterConfig", "ClusterEvent", "ClusterNode", "ClusterResource", "Event", "Fault", "Flow",
 		"Condition", "FlowStep", "Flows", "Healer", "Healing", "History", "Key", "Kind", "Kinds", "LastRequest", "LogLine", "Logs", "Operation", "Plan", "PlanStep",
 		"Problem", "ProblemError", "Progress", "Rollout", "RolloutBatch", "RolloutPlan", "RolloutPod", "RolloutVerb", "Rollouts", "Run", "Runs", "Step", "Steps", "Stop", "Token", "Wait",
 	},
@@ -46,6 +46,7 @@ var known = map[string][]string{
 		"FoundationDBExclusion", "FoundationDBExplanation", "FoundationDBGate", "FoundationDBGroup", "FoundationDBPlan", "FoundationDBRestore", "FoundationDBServer", "FoundationDBZone",
 	},
 	"account":        {"Account", "Domain", "Entry", "Limits"},
+	"bulk":           {"BulkGroup", "BulkSpec"},
 	"cluster":        {"Autoscale", "Entity", "Finding"},
 	"cluster/api":    {"DriftNode", "DriftReport", "DriftSide", "DryRun", "DryRunResource", "DryRunStep", "Leak", "Offer", "Unseen", "Waiting"},
 	"control":        {"Object", "Owner", "Page", "Ref"},
@@ -54,7 +55,7 @@ var known = map[string][]string{
 }
 
 // prefixes are those that the names of schemas have before the names of a package's types.
-var prefixes = map[string]string{"view/fdbview": "FoundationDB"}
+var prefixes = map[string]string{"bulk": "Bulk", "view/fdbview": "FoundationDB"}
 
 // streams are operations whose answer is no document: client.go has them.
 var streams = []string{"events", "clusterEvents", "runLogStream", "metrics", "openSession", "getSession", "endSession"}

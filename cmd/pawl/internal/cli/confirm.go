@@ -15,7 +15,7 @@ import (
 // Unconfirmed says that a verb changes something, and nobody could be asked.
 var Unconfirmed = fault.Declare(fault.Kind{
 	Code: "UNCONFIRMED", Class: fault.Invalid,
-	Title:  "the verb changes a cluster, and nobody has confirmed it",
+	Title:  "the verb changes a cluster, or many runs, and nobody has confirmed it",
 	Remedy: "Look at what it would do with --dry-run, then call it on a terminal, or with -y.",
 	Guide:  "kubernetes-cli.md",
 })

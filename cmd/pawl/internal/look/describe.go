@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/bulk"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/follow"
@@ -119,8 +120,11 @@ func (a verbs) describeObject(ctx context.Context, b backend.Backend, ref contro
 	if report.KindOf(o.Kind) != "" {
 		return a.describeDatabase(b, o)
 	}
-	if o.Kind == schedule.Kind {
+	switch o.Kind {
+	case schedule.Kind:
 		return a.describeSchedule(ctx, b, o)
+	case bulk.Kind:
+		return a.describeBulk(o, nowOf(b))
 	}
 	runs, err := runsOf(ctx, b, o, 5)
 	if err != nil {

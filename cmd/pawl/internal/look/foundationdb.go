@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawl-dev/pawl/bulk"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/foundationdb/report"
@@ -29,6 +30,9 @@ func tableOf(objects []control.Object, now time.Time) string {
 	}
 	if len(objects) > 0 && !slices.ContainsFunc(objects, func(o control.Object) bool { return o.Kind != schedule.Kind }) {
 		return scheduleTable(objects, now).String()
+	}
+	if len(objects) > 0 && !slices.ContainsFunc(objects, func(o control.Object) bool { return o.Kind != bulk.Kind }) {
+		return bulkTable(objects, now).String()
 	}
 	return view.ObjectTable(objects, now).String()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/bulk"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/follow"
@@ -45,31 +46,42 @@ func (a verbs) newRequest(o requestOptions) workflow.RunRequest {
 
 func (a verbs) pauseCommand() *cobra.Command {
 	var o requestOptions
+	var all selection
 	cmd := &cobra.Command{
-		Use: "pause ID", Short: "Pause a run: its running attempts finish",
-		Example:           "  pawl pause gk3v --reason \"disk is being replaced\"",
-		Args:              cobra.ExactArgs(1),
+		Use: "pause ID", Short: "Pause a run, or many: their running attempts finish",
+		Long:              "Pauses a run when its running attempts have finished.\n" + manyText,
+		Example:           "  pawl pause gk3v --reason \"disk is being replaced\"\n  pawl pause -l region=eu --reason \"the provider is away\"",
+		Args:              all.args(1, 0, 0),
 		ValidArgsFunction: a.CompleteRuns,
 		RunE: a.Verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
+			if all.many {
+				return a.bulk(ctx, all, o, bulk.Spec{Verb: runtype.VerbPause})
+			}
 			return a.request(ctx, args[0], runtype.VerbPause, a.newRequest(o), stays)
 		}),
 	}
 	o.flags(cmd)
+	all.flags(a, cmd)
 	return cmd
 }
 
 func (a verbs) resumeCommand() *cobra.Command {
 	var o requestOptions
+	var all selection
 	var from, definition string
 	cmd := &cobra.Command{
-		Use: "resume ID", Short: "Go on with a paused run, or with one whose process was killed",
+		Use: "resume ID", Short: "Go on with a paused run, or with many, or with one whose process was killed",
 		Long: `Goes on with a paused run. On a local store that no other process owns the run
 is executed in this process and followed until it rests; this is also how a run
-goes on whose process was killed.`,
-		Example:           "  pawl resume gk3v\n  pawl resume gk3v --from failed --wait 10m\n  pawl resume gk3v --from PrepareStorage --reason \"storage was replaced\"",
-		Args:              cobra.ExactArgs(1),
+goes on whose process was killed.
+` + manyText,
+		Example:           "  pawl resume gk3v\n  pawl resume --flow Deploy --fault DISK_FULL --reason \"disks were replaced\"\n  pawl resume gk3v --from failed --wait 10m\n  pawl resume gk3v --from PrepareStorage --reason \"storage was replaced\"",
+		Args:              all.args(1, 0, 0),
 		ValidArgsFunction: a.CompleteRuns,
 		RunE: a.Verb(func(ctx context.Context, cmd *cobra.Command, args []string) error {
+			if all.many {
+				return a.bulk(ctx, all, o, bulk.Spec{Verb: runtype.VerbResume, From: workflow.From(from), Definition: definition})
+			}
 			req := a.newRequest(o)
 			req.From, req.Definition = workflow.From(from), definition
 			return a.request(ctx, args[0], runtype.VerbResume, req, followRun(cmd, o.wait))
@@ -79,18 +91,21 @@ goes on whose process was killed.`,
 	cmd.Flags().StringVar(&from, "from", "", "failed, first, or the name of a `step` (default: what the flow says)")
 	cmd.Flags().StringVar(&definition, "on-definition", "", "with which definition it goes on: old (its own) or new (the one that is loaded); default: what onChange of the flow says")
 	cli.WaitFlag(cmd, &o.wait, cli.Forever, "follow the run at most this long")
+	all.flags(a, cmd)
 	return cmd
 }
 
 func (a verbs) cancelCommand() *cobra.Command {
 	var o requestOptions
+	var all selection
 	var undo, drop, giveUp bool
 	cmd := &cobra.Command{
-		Use: "cancel ID", Short: "Stop a run: keep it, undo it or drop it",
+		Use: "cancel ID", Short: "Stop a run, or many: keep it, undo it or drop it",
 		Long: `Without a flag the run stops and keeps what is done; it can be resumed.
---undo takes back what is done, newest first; --drop keeps it. Both end the run.`,
-		Example:           "  pawl cancel b7qd --undo --reason \"wrong class\"\n  pawl cancel b7qd --undo --give-up --reason \"volume is gone\"",
-		Args:              cobra.ExactArgs(1),
+--undo takes back what is done, newest first; --drop keeps it. Both end the run.
+` + manyText,
+		Example:           "  pawl cancel b7qd --undo --reason \"wrong class\"\n  pawl cancel --flow Import -l tenant=t7 --drop --dry-run\n  pawl cancel b7qd --undo --give-up --reason \"volume is gone\"",
+		Args:              all.args(1, 0, 0),
 		ValidArgsFunction: a.CompleteRuns,
 		RunE: a.Verb(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			req := a.newRequest(o)
@@ -104,6 +119,9 @@ func (a verbs) cancelCommand() *cobra.Command {
 			if giveUp && (!undo || o.reason == "") {
 				return cli.Usage.Errorf("--give-up leaves steps that could not be taken back: it goes with --undo and --reason")
 			}
+			if all.many {
+				return a.bulk(ctx, all, o, bulk.Spec{Verb: runtype.VerbCancel, Mode: req.Mode, GiveUp: giveUp})
+			}
 			if req.Mode == runtype.Hold {
 				return a.request(ctx, args[0], runtype.VerbCancel, req, stays)
 			}
@@ -116,27 +134,39 @@ func (a verbs) cancelCommand() *cobra.Command {
 	f.BoolVar(&drop, "drop", false, "keep what is done and end")
 	f.BoolVar(&giveUp, "give-up", false, "leave an undo that failed as it is, and list what is left")
 	cli.WaitFlag(cmd, &o.wait, cli.Forever, "wait for the end at most this long")
+	all.flags(a, cmd)
 	cmd.MarkFlagsMutuallyExclusive("undo", "drop")
 	return cmd
 }
 
 func (a verbs) skipCommand() *cobra.Command {
 	var o requestOptions
+	var all selection
 	var output string
 	var force bool
 	cmd := &cobra.Command{
-		Use: "skip ID STEP", Short: "Skip a failed or waiting step",
-		Example:           "  pawl skip gk3v Notify --reason \"pager is down\"\n  pawl skip gk3v Measure --force --output-data '{\"lag\":0}' --reason \"measured by hand\"",
-		Args:              cobra.ExactArgs(2),
+		Use: "skip ID STEP", Short: "Skip a failed or waiting step of a run, or of many",
+		Long: `Skips a failed or waiting step. A step that is not skippable needs --force.
+` + manyText + `
+A bulk takes STEP alone. Without it, it skips in each run the step that its fault names.`,
+		Example:           "  pawl skip gk3v Notify --reason \"pager is down\"\n  pawl skip Notify --flow Deploy --fault PAGER_AWAY --yes\n  pawl skip gk3v Measure --force --output-data '{\"lag\":0}' --reason \"measured by hand\"",
+		Args:              all.args(2, 0, 1),
 		ValidArgsFunction: a.CompleteRunSteps,
 		RunE: a.Verb(func(ctx context.Context, cmd *cobra.Command, args []string) error {
 			req := a.newRequest(o)
-			req.Step, req.Force = args[1], force
+			if req.Force = force; !all.many {
+				req.Step = args[1]
+			} else if len(args) > 0 {
+				req.Step = args[0]
+			}
 			if output != "" {
 				if !json.Valid([]byte(output)) {
 					return cli.Usage.Errorf("--output-data %s is no JSON", output)
 				}
 				req.Output = json.RawMessage(output)
+			}
+			if all.many {
+				return a.bulk(ctx, all, o, bulk.Spec{Verb: runtype.VerbSkip, Step: req.Step, Force: force, Output: req.Output})
 			}
 			return a.request(ctx, args[0], runtype.VerbSkip, req, followRun(cmd, o.wait))
 		}),
@@ -145,6 +175,7 @@ func (a verbs) skipCommand() *cobra.Command {
 	cmd.Flags().StringVar(&output, "output-data", "", "`JSON` that stands for the step's output")
 	cmd.Flags().BoolVar(&force, "force", false, "also if the step is not skippable")
 	cli.WaitFlag(cmd, &o.wait, cli.Forever, "follow the run at most this long")
+	all.flags(a, cmd)
 	return cmd
 }
 
@@ -324,15 +355,17 @@ func stepWord(finally []view.FlowStep, name string) string {
 }
 
 func (a verbs) signalCommand() *cobra.Command {
-	var id, data string
+	var id, data, reason string
+	var all selection
 	var wait time.Duration
 	cmd := &cobra.Command{
-		Use: "signal ID NAME", Short: "Send a signal to a run: durable at once, delivered once per id",
-		Example:           "  pawl signal b7qd caught-up --id ev-91 --data '{\"lag\":0}'\n  pawl signal b7qd approve --data '{\"choice\":\"approve\"}' --wait",
-		Args:              cobra.ExactArgs(2),
+		Use: "signal ID NAME", Short: "Send a signal to a run, or to many: durable at once, delivered once per id",
+		Long:              "Sends a signal. It is durable when the command ends, and delivered once per id.\n" + manyText + "\nA bulk takes NAME alone; --id names the bulk.",
+		Example:           "  pawl signal caught-up --flow Import --phase Waiting --yes\n  pawl signal b7qd caught-up --id ev-91 --data '{\"lag\":0}'\n  pawl signal b7qd approve --data '{\"choice\":\"approve\"}' --wait",
+		Args:              all.args(2, 1, 1),
 		ValidArgsFunction: a.CompleteRuns,
 		RunE: a.Verb(func(ctx context.Context, cmd *cobra.Command, args []string) error {
-			s := runtype.Signal{ID: id, Name: args[1], Actor: a.Actor(), At: time.Now().UTC()}
+			s := runtype.Signal{ID: id, Name: args[len(args)-1], Actor: a.Actor(), At: time.Now().UTC()}
 			if s.ID == "" {
 				s.ID = newRequestID()
 			}
@@ -342,6 +375,9 @@ func (a verbs) signalCommand() *cobra.Command {
 					return err
 				}
 				s.Payload = payload
+			}
+			if all.many {
+				return a.bulk(ctx, all, requestOptions{reason: reason, requestID: id}, bulk.Spec{Verb: bulk.VerbSignal, Signal: s.Name, Data: s.Payload})
 			}
 			b, err := a.Open(ctx, cli.Sends)
 			if err != nil {
@@ -371,7 +407,9 @@ func (a verbs) signalCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&id, "id", "", "the same `id` counts once (default: a new one)")
 	f.StringVar(&data, "data", "", "`JSON` payload, at most 64 KiB")
+	f.StringVar(&reason, "reason", "", "why, for the record of a bulk")
 	cli.WaitFlag(cmd, &wait, 0, "follow the run, at most this long")
+	all.flags(a, cmd)
 	return cmd
 }
 

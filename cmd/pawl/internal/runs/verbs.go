@@ -18,6 +18,7 @@ func Commands(a *cli.App) []*cobra.Command {
 		v.skipCommand(),
 		v.signalCommand(),
 		v.progressCommand(),
+		v.bulkCommand(),
 	}
 }
 
