@@ -39,7 +39,9 @@ func bulkKind() driver.ServedKind {
 }
 
 // OwnKinds are the kinds that each server serves, whatever is loaded into it.
-func OwnKinds() []driver.ServedKind { return []driver.ServedKind{ScheduleKind, NotificationKind, BulkKind} }
+func OwnKinds() []driver.ServedKind {
+	return []driver.ServedKind{ScheduleKind, NotificationKind, BulkKind}
+}
 
 // IsOwn reports one of OwnKinds.
 func IsOwn(kind string) bool {
