@@ -273,6 +273,11 @@ func (a *App) StoreOptions() backend.StoreOptions {
 	return backend.StoreOptions{Kind: a.Flags.Store, DSN: a.Flags.DSN}
 }
 
+// StoreAbsent reports a call that works on a SQLite store that does not exist.
+func (a *App) StoreAbsent() bool {
+	return !a.Target.Kubernetes && a.Flags.Server == "" && a.StoreOptions().Absent()
+}
+
 // Secrets come from PAWL_SECRET_… and from the files of --secrets-dir.
 func (a *App) Secrets() workflow.Secrets {
 	sources := action.AnySecrets{action.EnvSecrets{Prefix: "PAWL_SECRET_"}}

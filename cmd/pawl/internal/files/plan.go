@@ -95,7 +95,7 @@ func (a verbs) planFile(_ context.Context, path string, in cli.InputOptions) err
 
 // planFlow plans a loaded flow.
 func (a verbs) planFlow(ctx context.Context, name string, in cli.InputOptions) error {
-	b, err := a.Open(ctx, cli.Reads)
+	b, err := a.Open(ctx, cli.Looks)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (a verbs) planObject(ctx context.Context, args []string, namespace string) 
 	if !ok {
 		return cli.Usage.Errorf("%s is no object: it is KIND NAME", args[0])
 	}
-	b, err := a.Open(ctx, cli.Reads)
+	b, err := a.Open(ctx, cli.Looks)
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (a verbs) planManifests(ctx context.Context, files []string, namespace, rep
 	case pods >= 0:
 		return cli.Usage.Errorf("--replicas is for the manifest of a Rollout, and there is none")
 	}
-	b, err := a.Open(ctx, cli.Reads)
+	b, err := a.Open(ctx, cli.Looks)
 	if err != nil {
 		return err
 	}

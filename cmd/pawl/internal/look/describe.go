@@ -154,7 +154,7 @@ func (a verbs) historyCommand() *cobra.Command {
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: a.CompleteRunsOrKinds,
 		RunE: a.Verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
-			b, err := a.Open(ctx, cli.Reads)
+			b, err := a.Open(ctx, cli.Looks)
 			if err != nil {
 				return err
 			}
@@ -288,7 +288,7 @@ func (a verbs) watchCommand() *cobra.Command {
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: a.CompleteRunsOrKinds,
 		RunE: a.Verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
-			b, err := a.Open(ctx, cli.Reads)
+			b, err := a.Open(ctx, cli.Looks)
 			if err != nil {
 				return err
 			}

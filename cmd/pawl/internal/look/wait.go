@@ -83,7 +83,7 @@ Exit codes: 0 met, 1 it cannot come any more, 3 not yet when the time was over,
 				ctx, cancel = context.WithTimeout(ctx, waitAtMost)
 				defer cancel()
 			}
-			b, err := a.Open(ctx, cli.Reads)
+			b, err := a.Open(ctx, cli.Looks)
 			if err != nil {
 				return err
 			}

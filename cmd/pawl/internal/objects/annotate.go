@@ -30,7 +30,7 @@ another value stays, unless --overwrite is given.`,
 				return cli.Usage.Errorf("give KIND NAME and at least one KEY=VALUE")
 			}
 			ref, _ := a.ObjectOf(args[:words], namespace)
-			b, err := a.Open(ctx, cli.Reads)
+			b, err := a.Open(ctx, cli.Looks)
 			if err != nil {
 				return err
 			}

@@ -54,6 +54,11 @@ remedy.`,
 				return err
 			}
 			manifest.InNamespace(a.Target.Namespace, manifests, namespace)
+			if a.StoreAbsent() { // manifests that are refused create none
+				if err := a.admit(ctx, manifests); err != nil {
+					return err
+				}
+			}
 			b, err := a.Open(ctx, cli.Reads)
 			if err != nil {
 				return err
@@ -71,6 +76,16 @@ remedy.`,
 	cli.WaitFlag(cmd, &wait, cli.Forever, "wait until the objects are Ready, at most this long")
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
 	return cmd
+}
+
+// admit checks manifests without a store.
+func (a verbs) admit(ctx context.Context, manifests []manifest.Manifest) error {
+	b, err := a.Open(ctx, cli.Looks)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	return manifest.Admit(ctx, b, manifests)
 }
 
 func (a verbs) apply(ctx context.Context, b backend.Backend, manifests []manifest.Manifest, waits bool, wait time.Duration) error {
@@ -228,7 +243,7 @@ machine's table and is gone when that has come to its end; --wait waits for it.`
 			if err != nil {
 				return err
 			}
-			b, err := a.Open(ctx, cli.Reads)
+			b, err := a.Open(ctx, cli.Looks)
 			if err != nil {
 				return err
 			}
@@ -369,7 +384,7 @@ what was changed. If someone else has changed it meanwhile, nothing is written.`
 			if !ok {
 				return cli.Usage.Errorf("%s is no object: it is KIND NAME", args[0])
 			}
-			b, err := a.Open(ctx, cli.Reads)
+			b, err := a.Open(ctx, cli.Looks)
 			if err != nil {
 				return err
 			}

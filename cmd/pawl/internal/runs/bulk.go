@@ -94,7 +94,7 @@ func (a verbs) bulk(ctx context.Context, o selection, by requestOptions, spec bu
 		return bulk.Invalid.Errorf("%w", err)
 	}
 	how := cli.Sends
-	if o.confirmation.Dry {
+	if o.confirmation.Dry || a.StoreAbsent() {
 		how = cli.Looks
 	}
 	b, err := a.Open(ctx, how)
@@ -333,7 +333,11 @@ func (a verbs) bulkVerb(name, short, example string, do func(ctx context.Context
 			return a.CompleteKinds(cmd, slices.Concat([]string{bulk.Kind}, args), typed)
 		},
 		RunE: a.Verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
-			b, err := a.Open(ctx, cli.Sends)
+			how := cli.Sends
+			if a.StoreAbsent() {
+				how = cli.Looks
+			}
+			b, err := a.Open(ctx, how)
 			if err != nil {
 				return err
 			}

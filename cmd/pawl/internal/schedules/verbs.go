@@ -63,7 +63,7 @@ func (a verbs) verb(name, short, example string, how cli.Access, do func(ctx con
 
 func (a verbs) pauseCommand() *cobra.Command {
 	var reason string
-	cmd := a.verb("pause", "Start nothing until the schedule is resumed", "  pawl schedule pause nightly --reason 'new disks'", cli.Reads,
+	cmd := a.verb("pause", "Start nothing until the schedule is resumed", "  pawl schedule pause nightly --reason 'new disks'", cli.Looks,
 		func(ctx context.Context, _ backend.Backend, objects control.Objects, ref control.Ref) error {
 			why := "by " + a.Actor()
 			if reason != "" {
@@ -84,7 +84,7 @@ func (a verbs) pauseCommand() *cobra.Command {
 }
 
 func (a verbs) resumeCommand() *cobra.Command {
-	return a.verb("resume", "End a pause; what was due meanwhile is not made up for", "  pawl schedule resume nightly", cli.Reads,
+	return a.verb("resume", "End a pause; what was due meanwhile is not made up for", "  pawl schedule resume nightly", cli.Looks,
 		func(ctx context.Context, _ backend.Backend, objects control.Objects, ref control.Ref) error {
 			return a.change(ctx, objects, ref, "resumed", func(o *control.Object) error {
 				delete(o.Annotations, schedule.PauseAnnotation)
