@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/pawl-dev/pawl/bulk"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/server"
@@ -38,5 +39,25 @@ func TestPlanOfAnObject(t *testing.T) {
 	h.Do("GET", servertest.ObjectPath, nil).Into(t, &o)
 	if o.Generation != 1 {
 		t.Error("a plan changed the object")
+	}
+}
+
+// A plan of a bulk counts the runs that it would ask, and changes nothing.
+func TestPlanOfABulk(t *testing.T) {
+	h := servertest.New(t, nil)
+	var answer struct {
+		Bulk struct {
+			At   string
+			Runs int
+		}
+	}
+	h.Do("POST", "/v1/plans", `{"bulk":{"verb":"cancel","flow":"Nothing"}}`).Into(t, &answer)
+	if answer.Bulk.At == "" || answer.Bulk.Runs != 0 {
+		t.Errorf("%+v", answer)
+	}
+	for _, body := range []string{`{"bulk":{"verb":"cancel"}}`, `{"bulk":{"verb":"cancel","flow":"F","mode":"drop","step":"S"}}`} {
+		if got := h.Do("POST", "/v1/plans", body); got.Problem(t).Code != bulk.Invalid.Code {
+			t.Errorf("%s: %s", body, got.Body)
+		}
 	}
 }

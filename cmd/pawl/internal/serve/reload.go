@@ -7,11 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/library"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/machine/driver"
-	"github.com/pawl-dev/pawl/notification"
-	"github.com/pawl-dev/pawl/schedule"
 	"github.com/pawl-dev/pawl/workflow/flowfile"
 )
 
