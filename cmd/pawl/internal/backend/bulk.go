@@ -34,7 +34,11 @@ func (l *Local) CarryOut(ctx context.Context, ref control.Ref) error {
 	store, engine := l.now()
 	w := bulk.New(bulk.Options{
 		Objects: store.Objects(), Engine: engine, Runs: store, Alone: !l.options.Store.Shared(), Logger: l.options.Logger,
-		Accepted: func(ctx context.Context, run string) { engine.Advance(ctx, run) },
+		Accepted: func(ctx context.Context, run string) {
+			if _, err := l.Run(ctx, run); err == nil { // loads the file of its flow
+				_ = l.Advance(ctx, run) // how it goes is told by the run
+			}
+		},
 	})
 	_, err := w.Pass(ctx, ref)
 	return err
