@@ -1692,7 +1692,7 @@ func (c *Client) GetOperation(ctx context.Context, id string) (Operation, error)
 	return send[Operation](ctx, c, r)
 }
 
-// Plan plan a run, a machine or a change of a cluster: POST /v1/plans.
+// Plan plan a run, a machine, a bulk or a change of a cluster: POST /v1/plans.
 func (c *Client) Plan(ctx context.Context, body PlanRequest, params PlanParams) (PlanAnswer, error) {
 	r := request{method: http.MethodPost, path: path("/v1/plans"), body: body, contentType: "application/json"}
 	r.addHeader("Idempotency-Key", params.IdempotencyKey)
