@@ -201,10 +201,10 @@ var table = map[string]layer{
 
 	// The operator itself uses the types of Kubernetes but no client: it also runs without a
 	// cluster.
-	"operator/sharedstorage":                     {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/condition", "operator/sharedstorage/databases", "operator/sharedstorage/logical", "operator/sharedstorage/port"}), libs: apiLibs},
+	"operator/sharedstorage":                     {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/condition", "operator/sharedstorage/cache", "operator/sharedstorage/declared", "operator/sharedstorage/port"}), libs: apiLibs},
 	"operator/sharedstorage/backups":             {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/condition", "operator/sharedstorage", "operator/sharedstorage/port"}), libs: apiLibs},
-	"operator/sharedstorage/databases":           {kind: edge, rule: storageRule, layers: slices.Concat(libraryLayers, []string{"operator/sharedstorage/port"})},
-	"operator/sharedstorage/logical":             {kind: edge, rule: storageRule, layers: slices.Concat(libraryLayers, []string{"operator/sharedstorage/port"})},
+	"operator/sharedstorage/cache":               {kind: edge, rule: storageRule},
+	"operator/sharedstorage/declared":            {kind: edge, rule: storageRule, layers: slices.Concat(libraryLayers, []string{"kube/api", "kube/condition", "operator/sharedstorage/cache", "operator/sharedstorage/port"}), libs: apiLibs},
 	"operator/sharedstorage/port":                {kind: edge, rule: storageRule, layers: libraryLayers},
 	"operator/sharedstorage/sim":                 {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"operator/sharedstorage/port"})},
 	"operator/sharedstorage/postgres":            {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"operator/sharedstorage/port", "operator/sharedstorage/postgres/"}), libs: anyLib},
@@ -215,8 +215,8 @@ var table = map[string]layer{
 	"operator/sharedstorage/postgres/pgbackrest": {kind: edge, rule: storageRule, layers: slices.Concat(libraryLayers, []string{"operator/sharedstorage/port"})},
 	"operator/sharedstorage/postgres/metrics":    {kind: edge, rule: storageRule, layers: slices.Concat(libraryLayers, []string{"operator/sharedstorage/postgres/pgbackrest"}), libs: anyLib},
 	"operator/sharedstorage/postgres/failsafe":   {kind: edge, rule: storageRule, layers: libraryLayers},
-	"operator/sharedstorage/local":               {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"kube/api", "operator/sharedstorage", "operator/sharedstorage/backups", "operator/sharedstorage/pooler", "operator/sharedstorage/port", "operator/sharedstorage/postgres", "operator/sharedstorage/postgres/host", "operator/sharedstorage/postgres/lease"}), libs: apiLibs},
-	"operator/sharedstorage/kube":                {kind: edge, rule: storageRule, layers: slices.Concat(kubeLayers, []string{"kube/runstore", "kube/runstore/requests", "operator/sharedstorage", "operator/sharedstorage/backups", "operator/sharedstorage/pooler", "operator/sharedstorage/port", "operator/sharedstorage/postgres", "operator/sharedstorage/postgres/failsafe", "operator/sharedstorage/postgres/host", "operator/sharedstorage/postgres/lease"}), libs: kubeLibs},
+	"operator/sharedstorage/local":               {kind: edge, rule: storageRule, layers: slices.Concat(coreLayers, []string{"kube/api", "operator/sharedstorage", "operator/sharedstorage/backups", "operator/sharedstorage/declared", "operator/sharedstorage/pooler", "operator/sharedstorage/port", "operator/sharedstorage/postgres", "operator/sharedstorage/postgres/host", "operator/sharedstorage/postgres/lease"}), libs: apiLibs},
+	"operator/sharedstorage/kube":                {kind: edge, rule: storageRule, layers: slices.Concat(kubeLayers, []string{"kube/runstore", "kube/runstore/requests", "operator/sharedstorage", "operator/sharedstorage/backups", "operator/sharedstorage/declared", "operator/sharedstorage/pooler", "operator/sharedstorage/port", "operator/sharedstorage/postgres", "operator/sharedstorage/postgres/failsafe", "operator/sharedstorage/postgres/host", "operator/sharedstorage/postgres/lease"}), libs: kubeLibs},
 
 	"operator/application":                {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
 	"operator/rollout":                    {kind: edge, rule: kubeRule, layers: slices.Concat(kubeLayers, []string{"operator/rollout/gate"}), libs: kubeLibs},

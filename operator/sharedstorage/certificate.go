@@ -92,17 +92,17 @@ func (o *Operator) ensureCertificate(ctx context.Context, c *Cluster) {
 		key += "/" + o.options.Certificates.Revision(ctx, c.Ref, *c.Spec.TLS)
 	}
 	now := o.now()
-	if last, ok := o.certificatesFound.get(cluster, key, now); ok {
+	if last, _, ok := o.certificatesFound.Get(cluster, key, now); ok {
 		c.Facts.certificate = last
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.options.CallTimeout)
 	defer cancel()
 	d := &certificateFact{}
-	d.err = guarded(func() error { return d.ensure(ctx, o.options.Certificates, c, now) })
+	d.err = port.Guard(func() error { return d.ensure(ctx, o.options.Certificates, c, now) })
 	c.Facts.certificate = d
 	if d.err == nil {
-		o.certificatesFound.put(cluster, key, now.Add(o.options.IdleInterval), d)
+		o.certificatesFound.Put(cluster, key, now.Add(o.options.IdleInterval), d)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/declared"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
@@ -61,8 +62,7 @@ type Facts struct {
 	Nodes     []port.Node      // asked only while all instances are on one node
 	Unfit     map[string]error // by part of the spec: why the adapter cannot provide it
 
-	databases   *databasesFact      // nil: this pass did nothing about users and databases
-	logical     *logicalFact        // nil: this pass did nothing about publications and subscriptions
+	declared    *declared.Report    // of users, databases, publications and subscriptions; nil: this pass did nothing about them
 	certificate *certificateFact    // nil: this pass did nothing about certificates
 	Repository  *port.Repository    // of spec.backup; asked only if there is one
 	Poolers     []port.PoolerStatus // asked only if the spec or the status has some

@@ -40,14 +40,11 @@ func (o *Operator) conditions(c *Cluster, v view) []metav1.Condition {
 	if at := tlsReady(c); at != nil {
 		all = append(all, *at)
 	}
-	for _, at := range []*metav1.Condition{o.databasesReady(c), o.publicationsReady(c), o.subscriptionsReady(c)} {
-		if at == nil {
-			continue
-		}
+	for _, at := range c.declaredConditions() {
 		if told, tells := asleep(c, at.Type, v.position); tells {
-			*at = told
+			at = told
 		}
-		all = append(all, *at)
+		all = append(all, at)
 	}
 	return all
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-dev/pawl/operator/sharedstorage/declared"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
@@ -52,7 +53,7 @@ func (c *Cluster) parameters(class port.Class) map[string]string {
 	if all == nil {
 		all = map[string]string{}
 	}
-	if publishes(&c.Spec) {
+	if declared.Publishes(&c.Spec) {
 		all["wal_level"] = "logical"
 	}
 	maps.Copy(all, c.Spec.Parameters)

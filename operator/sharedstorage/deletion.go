@@ -72,7 +72,7 @@ func (o *Operator) cleanUp(ctx context.Context, c *Cluster) outcome.Outcome {
 	ask := func(call func(ctx context.Context) error) error {
 		limited, cancel := context.WithTimeout(ctx, 2*o.options.CallTimeout)
 		defer cancel()
-		return guarded(func() error { return call(limited) })
+		return port.Guard(func() error { return call(limited) })
 	}
 	for _, what := range []string{factInstances, factVolume} {
 		if err := c.Facts.Unknown[what]; err != nil {

@@ -51,7 +51,7 @@ func (o *Operator) observe(ctx context.Context, c *Cluster) *Facts {
 		asking.Go(func() {
 			limited, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
-			if err := guarded(func() error { return question(limited) }); err != nil {
+			if err := port.Guard(func() error { return question(limited) }); err != nil {
 				mu.Lock()
 				f.Unknown[what] = err
 				mu.Unlock()
@@ -110,16 +110,6 @@ func (o *Operator) observe(ctx context.Context, c *Cluster) *Facts {
 // answerLimit is how long an agent or a cluster manager may take for its status: one that is frozen
 // must be known for it well within the lease of a writer.
 const answerLimit = 3 * time.Second
-
-// guarded turns a panic of an adapter into the fault PANIC.
-func guarded(do func() error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fault.Panic.Errorf("%v", r)
-		}
-	}()
-	return do()
-}
 
 // known reports whether the port answered.
 func (f *Facts) known(what string) bool { return f != nil && f.Unknown[what] == nil }

@@ -13,6 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/cache"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/declared"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/runstore"
@@ -36,7 +38,7 @@ type Options struct {
 	// Secrets reads the secrets of repositories. nil: those with a secret cannot be used.
 	Secrets func(ctx context.Context, namespace string, from v1alpha1.SecretSource) (string, error)
 	// Credentials keeps the passwords of users that name none. nil: such users get no password.
-	Credentials Credentials
+	Credentials declared.Credentials
 	// Certificates keeps the certificates of the instances. nil: they have none.
 	Certificates Certificates
 	// Backups has the SharedStorageBackups. nil: there are none, and no schedule is kept.
@@ -49,6 +51,7 @@ type Options struct {
 
 	IdleInterval  time.Duration // between passes over a cluster at rest; default 1 m
 	RunInterval   time.Duration // between passes over a cluster with a run; default 10 s
+	RetryInterval time.Duration // before the first look at a user, database, publication or subscription that has a problem; it doubles, up to 20 times of it; default 15 s
 	CallTimeout   time.Duration // limit for one call of a port; default 5 s
 	HAOffFor      time.Duration // failover comes back after this time unless the run extends it; default 1 m
 	FailedAfter   time.Duration // how long an instance must have failed before it is rebuilt; default 1 m
@@ -87,10 +90,9 @@ type Operator struct {
 	subscribers map[int]func(control.Ref)
 	orders      map[string]order // by run id
 
-	managerMoves      cache[struct{}] // that the manager was moved off the writer's node
-	databasesFound    cache[struct{}] // that the writer was found with all users and databases
-	logicalFound      cache[struct{}] // that it was found with all publications and subscriptions
-	certificatesFound cache[*certificateFact]
+	managerMoves      cache.Cache[struct{}] // that the manager was moved off the writer's node
+	certificatesFound cache.Cache[*certificateFact]
+	declared          *declared.Reconciler
 
 	watches managerWatches
 }
@@ -124,7 +126,9 @@ func New(o Options) (*Operator, error) {
 	if o.Store != nil {
 		stores[Kind] = o.Store
 	}
-	return &Operator{options: o, stores: stores, subscribers: map[int]func(control.Ref){}, orders: map[string]order{}}, nil
+	objects := declared.New(declared.Options{Engine: o.Ports.Engine, Secrets: o.Secrets, Credentials: o.Credentials,
+		Timeout: o.CallTimeout, Interval: o.IdleInterval, WaitInterval: o.RunInterval, RetryInterval: o.RetryInterval, Logger: o.Logger})
+	return &Operator{options: o, stores: stores, subscribers: map[int]func(control.Ref){}, orders: map[string]order{}, declared: objects}, nil
 }
 
 // Key returns the reference of a cluster of Kind.

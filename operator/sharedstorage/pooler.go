@@ -115,7 +115,7 @@ func (o *Operator) removePoolers(ctx context.Context, c *Cluster) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*o.options.CallTimeout)
 	defer cancel()
-	return guarded(func() error { return o.options.Ports.Pooler.Ensure(ctx, c.Ref, port.PoolerSpec{}) })
+	return port.Guard(func() error { return o.options.Ports.Pooler.Ensure(ctx, c.Ref, port.PoolerSpec{}) })
 }
 
 // poolerSpec returns the poolers of the spec, which has some.

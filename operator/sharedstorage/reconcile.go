@@ -39,10 +39,9 @@ func (o *Operator) reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 	if errors.Is(err, control.NotFound) {
 		o.watches.stop(ref)
 		cluster := ref.Namespace + "/" + ref.Name
-		o.managerMoves.forget(cluster)
-		o.databasesFound.forget(cluster)
-		o.logicalFound.forget(cluster)
-		o.certificatesFound.forget(cluster)
+		o.managerMoves.Forget(cluster)
+		o.certificatesFound.Forget(cluster)
+		o.declared.Forget(ref.Namespace, ref.Name)
 		return outcome.Done()
 	}
 	if err != nil {
@@ -137,8 +136,11 @@ func (o *Operator) next(c *Cluster, rep machine.Report[*Cluster], repaired bool)
 			interval = min(interval, o.options.RunInterval)
 		}
 	}
-	if d, l := c.Facts.databases, c.Facts.logical; len(c.Facts.Unknown) > 0 || d != nil && len(d.problems) > 0 || l != nil && !l.settled() {
+	if len(c.Facts.Unknown) > 0 {
 		interval = min(interval, o.options.RunInterval)
+	}
+	if d := c.Facts.declared; d != nil && d.Next > 0 {
+		interval = min(interval, d.Next)
 	}
 	switch {
 	case out.IsFail():

@@ -34,7 +34,7 @@ func (o *Operator) restore(ctx context.Context, c *Cluster) {
 		limited, cancel := context.WithTimeout(ctx, 2*o.options.CallTimeout)
 		defer cancel()
 		var got port.Volume
-		err = guarded(func() error {
+		err = port.Guard(func() error {
 			got, err = o.options.Ports.Storage.Restore(limited, c.Ref, was, wrote)
 			return err
 		})

@@ -8,7 +8,10 @@ import (
 	"strconv"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/declared"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
@@ -41,8 +44,7 @@ func (o *Operator) repair(ctx context.Context, c *Cluster, p machine.Position, r
 		t.members()
 		t.archive()
 		t.schedule()
-		t.databases()
-		t.publications()
+		t.declared()
 	}
 	t.poolers()
 	return t.acted
@@ -61,9 +63,35 @@ func (t *repairer) do(what string, call func(ctx context.Context) error) {
 	ctx, cancel := context.WithTimeout(t.ctx, t.o.options.CallTimeout)
 	defer cancel()
 	t.acted = true
-	if err := guarded(func() error { return call(ctx) }); err != nil && t.ctx.Err() == nil {
+	if err := port.Guard(func() error { return call(ctx) }); err != nil && t.ctx.Err() == nil {
 		t.o.options.Logger.Warn("a cluster could not be repaired", "cluster", t.c.Ref.String(), "what", what, "error", err)
 	}
+}
+
+// declared makes users, databases, publications and subscriptions of the writer as the spec declares them. What cannot
+// be done is a condition, and holds up nothing else.
+func (t *repairer) declared() {
+	if t.c.Kind != Kind {
+		return
+	}
+	t.f.declared = t.o.declared.Reconcile(t.ctx, declared.Cluster{
+		Ref: t.c.Ref, Generation: t.c.Generation, Writer: t.f.writer().Name, CA: t.f.authority(), Spec: &t.c.Spec, Status: &t.c.Status,
+	}, t.f.At)
+	for _, e := range t.f.declared.Events {
+		t.o.emit(t.c, Event(e))
+	}
+}
+
+// declaredConditions returns what is known of declared objects. A pass that has not looked at them knows nothing new,
+// but that there is no writer.
+func (c *Cluster) declaredConditions() []metav1.Condition {
+	switch f := c.Facts; {
+	case f.declared != nil:
+		return f.declared.Conditions
+	case f.known(factInstances) && f.writer() == nil:
+		return declared.Unasked(&c.Status)
+	}
+	return nil
 }
 
 // fence stops all writers but the one with the newest epoch.
@@ -143,13 +171,13 @@ const managerMoveCooldown = 3 * time.Minute
 func (t *repairer) onWriterNode() bool {
 	writer, cluster := t.f.writer(), t.c.Ref.Namespace+"/"+t.c.Ref.Name
 	if writer == nil || writer.Node == "" || writer.Node != t.f.Topology.Node {
-		t.o.managerMoves.forget(cluster)
+		t.o.managerMoves.Forget(cluster)
 		return false
 	}
-	if _, moved := t.o.managerMoves.get(cluster, t.c.Ref.UID, t.f.At); moved || !t.otherNode(writer.Node) {
+	if _, _, moved := t.o.managerMoves.Get(cluster, t.c.Ref.UID, t.f.At); moved || !t.otherNode(writer.Node) {
 		return false
 	}
-	t.o.managerMoves.put(cluster, t.c.Ref.UID, t.f.At.Add(managerMoveCooldown), struct{}{})
+	t.o.managerMoves.Put(cluster, t.c.Ref.UID, t.f.At.Add(managerMoveCooldown), struct{}{})
 	return true
 }
 
@@ -158,7 +186,7 @@ func (t *repairer) otherNode(beside string) bool {
 	ctx, cancel := context.WithTimeout(t.ctx, t.o.options.CallTimeout)
 	defer cancel()
 	var nodes []port.Node
-	err := guarded(func() (err error) { nodes, err = t.o.options.Ports.Instances.Nodes(ctx, t.c.Ref); return })
+	err := port.Guard(func() (err error) { nodes, err = t.o.options.Ports.Instances.Nodes(ctx, t.c.Ref); return })
 	return err == nil && slices.ContainsFunc(nodes, func(n port.Node) bool { return n.Ready && n.Schedulable && n.Name != beside })
 }
 

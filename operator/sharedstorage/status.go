@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/condition"
 	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/declared"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow/runtype"
@@ -59,12 +60,11 @@ func (o *Operator) compute(c *Cluster, v view) {
 	}
 	o.computeManager(c)
 	c.computeBackup()
-	c.computeDatabases()
-	c.computeSubscriptions()
+	f.declared.Fill(s)
 	c.computePoolers()
 	s.Conditions = slices.Clone(s.Conditions) // the caller compares with the former status
 	condition.Set(&s.Conditions, c.Generation, f.At, o.conditions(c, v)...)
-	c.forgetLogical()
+	declared.Prune(&c.Spec, s)
 }
 
 func stamp(t time.Time) metav1.Time {
@@ -121,9 +121,6 @@ func pending(step *runtype.StepRecord) string {
 	return ""
 }
 
-// lagStep rounds the lag, so that small changes do not cause a status write.
-const lagStep = 1 << 20
-
 func (o *Operator) computeInstances(c *Cluster) {
 	f, s := c.Facts, &c.Status
 	before, writer := s.Instances, f.writer()
@@ -150,8 +147,7 @@ func (o *Operator) computeInstances(c *Cluster) {
 			st.Role = string(port.Reader)
 		}
 		if e, asked := f.Engines[in.Name]; asked && e.Role == port.Follower && e.Lag >= 0 {
-			lag := e.Lag / lagStep * lagStep
-			st.LagBytes = &lag
+			st.LagBytes = new(port.RoundLag(e.Lag))
 		}
 		key := f.key(in)
 		if was, ok := before[key]; ok && was.Name == st.Name && was.Health == st.Health {

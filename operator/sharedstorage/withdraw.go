@@ -83,7 +83,7 @@ func (o *Operator) fit(ctx context.Context, c *Cluster) {
 		want.Version, want.Image = version, c.Spec.Images[version]
 		asking, cancel := context.WithTimeout(ctx, o.options.CallTimeout)
 		defer cancel()
-		return guarded(func() error { return checker.Check(asking, c.Ref, want, max(missing, 0), size) }) // recreating needs no more instances
+		return port.Guard(func() error { return checker.Check(asking, c.Ref, want, max(missing, 0), size) }) // recreating needs no more instances
 	}
 	c.Facts.Unfit = map[string]error{}
 	err = check(want.Version)

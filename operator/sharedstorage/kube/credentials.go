@@ -15,7 +15,7 @@ import (
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/controller"
-	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/declared"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
@@ -23,7 +23,7 @@ import (
 // client needs to log in: username, password, dbname, host, port, uri, jdbc-uri, pgpass and ca.crt.
 type Credentials struct{ placement *Placement }
 
-var _ sharedstorage.Credentials = Credentials{}
+var _ declared.Credentials = Credentials{}
 
 // Credentials returns the passwords of users.
 func (s *Placement) Credentials() Credentials { return Credentials{s} }
@@ -33,9 +33,9 @@ func CredentialsName(cluster, user string) string {
 	return cluster + "-" + strings.ReplaceAll(user, "_", "-")
 }
 
-// Ensure implements sharedstorage.Credentials. A Secret that somebody else has made is used as it is,
+// Ensure implements declared.Credentials. A Secret that somebody else has made is used as it is,
 // unless it belongs to another cluster.
-func (k Credentials) Ensure(ctx context.Context, c port.Ref, l sharedstorage.Login) (kept sharedstorage.Credential, err error) {
+func (k Credentials) Ensure(ctx context.Context, c port.Ref, l declared.Login) (kept declared.Credential, err error) {
 	kept.Where = CredentialsName(c.Name, l.User)
 	obj := &corev1.Secret{ObjectMeta: meta(c, kept.Where, "")}
 	obj.Type = corev1.SecretTypeBasicAuth
@@ -70,7 +70,7 @@ func (k Credentials) Ensure(ctx context.Context, c port.Ref, l sharedstorage.Log
 	return kept, controller.Fault(k.placement.o.Client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
 }
 
-// Revision implements sharedstorage.Credentials.
+// Revision implements declared.Credentials.
 func (k Credentials) Revision(ctx context.Context, c port.Ref, user string, from *v1alpha1.SecretSource) string {
 	switch {
 	case from == nil:
@@ -91,7 +91,7 @@ func (s *Placement) secretRevision(ctx context.Context, c port.Ref, name string)
 	return versionOfSecret(seen)
 }
 
-// Remove implements sharedstorage.Credentials.
+// Remove implements declared.Credentials.
 func (k Credentials) Remove(ctx context.Context, c port.Ref, user string) error {
 	obj := &corev1.Secret{ObjectMeta: meta(c, CredentialsName(c.Name, user), "")}
 	err := k.placement.o.Live.Get(ctx, client.ObjectKeyFromObject(obj), obj)
@@ -102,7 +102,7 @@ func (k Credentials) Remove(ctx context.Context, c port.Ref, user string) error 
 }
 
 // loginOf returns the keys of a Secret. Clients are sent to the writer.
-func loginOf(c port.Ref, l sharedstorage.Login, password string) map[string][]byte {
+func loginOf(c port.Ref, l declared.Login, password string) map[string][]byte {
 	host, number := c.Name+"-"+string(port.Writer)+"."+c.Namespace, itoa(enginePort)
 	uri := url.URL{Scheme: "postgresql", User: url.UserPassword(l.User, password), Host: host + ":" + number, Path: l.Database}
 	jdbc := url.URL{Scheme: "postgresql", Host: uri.Host, Path: l.Database, RawQuery: url.Values{"user": {l.User}, "password": {password}}.Encode()}

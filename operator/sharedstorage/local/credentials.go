@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
-	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/declared"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
 )
@@ -26,13 +26,13 @@ func (f Folder) UserPassword(user string) string {
 // Credentials keeps passwords in files of mode 0600: <cluster>/secret/users/<user>.
 type Credentials struct{ placement *Placement }
 
-var _ sharedstorage.Credentials = Credentials{}
+var _ declared.Credentials = Credentials{}
 
 // Credentials returns the passwords of users.
 func (s *Placement) Credentials() Credentials { return Credentials{s} }
 
-// Ensure implements sharedstorage.Credentials.
-func (k Credentials) Ensure(_ context.Context, c port.Ref, l sharedstorage.Login) (kept sharedstorage.Credential, err error) {
+// Ensure implements declared.Credentials.
+func (k Credentials) Ensure(_ context.Context, c port.Ref, l declared.Login) (kept declared.Credential, err error) {
 	if err := check(c.Namespace, c.Name); err != nil {
 		return kept, err
 	}
@@ -51,7 +51,7 @@ func (k Credentials) Ensure(_ context.Context, c port.Ref, l sharedstorage.Login
 	return kept, err
 }
 
-// Revision implements sharedstorage.Credentials, by the size and time of the file.
+// Revision implements declared.Credentials, by the size and time of the file.
 func (k Credentials) Revision(_ context.Context, c port.Ref, user string, from *v1alpha1.SecretSource) string {
 	if check(c.Namespace, c.Name) != nil {
 		return ""
@@ -72,7 +72,7 @@ func fileRevision(file string) string {
 	return fmt.Sprint(info.ModTime().UnixNano(), " ", info.Size())
 }
 
-// Remove implements sharedstorage.Credentials.
+// Remove implements declared.Credentials.
 func (k Credentials) Remove(_ context.Context, c port.Ref, user string) error {
 	if err := check(c.Namespace, c.Name); err != nil {
 		return err

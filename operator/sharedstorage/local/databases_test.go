@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/declared"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
@@ -55,7 +56,7 @@ func TestDatabasesOfACluster(t *testing.T) {
 			if c, err = (ClusterStore{Objects: objects, Placement: b.Placement}).Of(o); err != nil {
 				return err
 			}
-			is := meta.FindStatusCondition(c.Status.Conditions, sharedstorage.DatabasesCondition)
+			is := meta.FindStatusCondition(c.Status.Conditions, declared.DatabasesCondition)
 			if is == nil || is.Reason != reason || !strings.Contains(is.Message, message) || is.ObservedGeneration != o.Generation {
 				return fmt.Errorf("%+v", is)
 			}
@@ -144,7 +145,7 @@ func TestDatabasesOfACluster(t *testing.T) {
 	}
 	b.must(apply(map[string]any{"users": users, "databases": dbs}))
 	awaits("PasswordMissing", "user shop", none)
-	if !strings.Contains(meta.FindStatusCondition(c.Status.Conditions, sharedstorage.DatabasesCondition).Message, "shop/nothing_like_it") {
+	if !strings.Contains(meta.FindStatusCondition(c.Status.Conditions, declared.DatabasesCondition).Message, "shop/nothing_like_it") {
 		t.Error("the extension that is missing is not named")
 	}
 	b.must(postgresWrite(secret, "s3cret"))

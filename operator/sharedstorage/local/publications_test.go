@@ -18,6 +18,7 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/declared"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 )
@@ -138,11 +139,11 @@ func TestLogicalReplicationOfClusters(t *testing.T) {
 		"databases": []map[string]any{{"name": "shop", "owner": "shop"}}, "publications": publications,
 	}
 	b.must(apply(blue, 0, source))
-	awaits(blue, sharedstorage.PublicationsCondition, "PublicationFailed", `create publication orders of shop: relation "public.orders" does not exist`)
+	awaits(blue, declared.PublicationsCondition, "PublicationFailed", `create publication orders of shop: relation "public.orders" does not exist`)
 	const table = "CREATE TABLE orders (id int PRIMARY KEY, item text)"
 	execute(blue, table)
 	execute(blue, "INSERT INTO orders SELECT n, 'before ' || n FROM generate_series(1, 100) n")
-	awaits(blue, sharedstorage.PublicationsCondition, "AsWanted", "")
+	awaits(blue, declared.PublicationsCondition, "AsWanted", "")
 	gives(blue, "SHOW wal_level", "logical")
 
 	// The subscriber: each thing that is missing is told.
@@ -155,13 +156,13 @@ func TestLogicalReplicationOfClusters(t *testing.T) {
 		"from": map[string]any{"host": place.Engine.Host, "port": place.Engine.Port, "user": "copier", "password": map[string]any{"file": password}}}
 	target := map[string]any{"users": []map[string]any{{"name": "shop"}}, "databases": source["databases"], "subscriptions": []map[string]any{subscription}}
 	b.must(apply(green, 1, target))
-	awaits(green, sharedstorage.SubscriptionsCondition, "PasswordMissing", "subscription orders_of_blue")
+	awaits(green, declared.SubscriptionsCondition, "PasswordMissing", "subscription orders_of_blue")
 	b.must(postgresWrite(password, "wr0ng"))
-	awaits(green, sharedstorage.SubscriptionsCondition, "SubscriptionFailed", "password authentication failed")
+	awaits(green, declared.SubscriptionsCondition, "SubscriptionFailed", "password authentication failed")
 	b.must(postgresWrite(password, "r3pl'ica \\"))
-	awaits(green, sharedstorage.SubscriptionsCondition, "SubscriptionFailed", `relation "public.orders" does not exist`)
+	awaits(green, declared.SubscriptionsCondition, "SubscriptionFailed", `relation "public.orders" does not exist`)
 	execute(green, table)
-	awaits(green, sharedstorage.SubscriptionsCondition, "AsWanted", "")
+	awaits(green, declared.SubscriptionsCondition, "AsWanted", "")
 	equal()
 	execute(blue, "INSERT INTO orders SELECT n, 'later ' || n FROM generate_series(101, 200) n; UPDATE orders SET item = 'changed' WHERE id < 50; DELETE FROM orders WHERE id = 7")
 	equal()
@@ -240,7 +241,7 @@ func TestLogicalReplicationOfClusters(t *testing.T) {
 	close(stop)
 	b.must(<-stopped)
 	equal()
-	awaits(green, sharedstorage.SubscriptionsCondition, "AsWanted", "")
+	awaits(green, declared.SubscriptionsCondition, "AsWanted", "")
 
 	// The slot is gone: that is told, and no other is made. Anew, it is dropped and declared again.
 	eventually(t, time.Minute, "the slot is dropped", func() error {
@@ -253,27 +254,27 @@ func TestLogicalReplicationOfClusters(t *testing.T) {
 		return nil
 	})
 	execute(blue, "INSERT INTO orders VALUES (9999, 'missed')")
-	c = awaits(green, sharedstorage.SubscriptionsCondition, "SubscriptionSlotLost", "orders_of_blue")
+	c = awaits(green, declared.SubscriptionsCondition, "SubscriptionSlotLost", "orders_of_blue")
 	if s := c.Status.Subscriptions; len(s) != 1 || s[0].State != "SlotLost" || s[0].LagBytes != nil {
 		t.Errorf("%+v", s)
 	}
 	target["subscriptions"] = []map[string]any{{"name": "orders_of_blue", "database": "shop", "ensure": "absent"}}
 	b.must(apply(green, 1, target))
 	gives(green, "SELECT count(*)::text FROM pg_subscription", "0")
-	awaits(green, sharedstorage.SubscriptionsCondition, "AsWanted", "")
+	awaits(green, declared.SubscriptionsCondition, "AsWanted", "")
 	execute(green, "TRUNCATE orders, items")
 	target["subscriptions"] = []map[string]any{subscription}
 	b.must(apply(green, 1, target))
-	awaits(green, sharedstorage.SubscriptionsCondition, "AsWanted", "")
+	awaits(green, declared.SubscriptionsCondition, "AsWanted", "")
 	equal()
 	gives(green, "SELECT count(*)::text FROM items", "2")
 
 	// A row that is there already stops a subscription, and that is told; when it is gone, it goes on.
 	execute(green, "INSERT INTO orders VALUES (10000, 'of green')")
 	execute(blue, "INSERT INTO orders VALUES (10000, 'of blue')")
-	awaits(green, sharedstorage.SubscriptionsCondition, "SubscriptionFailed", "the log of the writer")
+	awaits(green, declared.SubscriptionsCondition, "SubscriptionFailed", "the log of the writer")
 	execute(green, "DELETE FROM orders WHERE id = 10000")
-	awaits(green, sharedstorage.SubscriptionsCondition, "AsWanted", "")
+	awaits(green, declared.SubscriptionsCondition, "AsWanted", "")
 	equal()
 
 	// What is dropped is dropped on both sides, and undeclared fields have no condition.
@@ -284,7 +285,7 @@ func TestLogicalReplicationOfClusters(t *testing.T) {
 	b.must(apply(green, 1, target))
 	eventually(t, time.Minute, "no condition", func() error {
 		c, err := cluster(green)
-		if err == nil && (meta.FindStatusCondition(c.Status.Conditions, sharedstorage.SubscriptionsCondition) != nil || len(c.Status.Subscriptions) > 0) {
+		if err == nil && (meta.FindStatusCondition(c.Status.Conditions, declared.SubscriptionsCondition) != nil || len(c.Status.Subscriptions) > 0) {
 			err = fmt.Errorf("%+v", c.Status)
 		}
 		return err

@@ -20,7 +20,7 @@ func served(t *testing.T, edit func(o *sharedstorage.Options, s *Placement)) (co
 	s := open(t, Options{})
 	objects := Admit(control.NewMemory())
 	o := sharedstorage.Options{Store: ClusterStore{Objects: objects, Placement: s}, Ports: s.Ports(), Logger: slog.New(slog.DiscardHandler),
-		IdleInterval: 200 * time.Millisecond, RunInterval: 200 * time.Millisecond}
+		IdleInterval: 200 * time.Millisecond, RunInterval: 200 * time.Millisecond, RetryInterval: 200 * time.Millisecond}
 	if edit != nil {
 		edit(&o, s)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/declared"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
@@ -99,14 +100,22 @@ func wrong(s *v1alpha1.SharedStorageClusterSpec) error {
 	}
 	return errors.Join(
 		sharedstorage.WrongPods(s),
-		sharedstorage.CheckDatabases(s),
-		sharedstorage.CheckPublications(s),
+		invalid(declared.CheckDatabases(s)),
+		invalid(declared.CheckReplication(s)),
 		sharedstorage.CheckPooler(s.Pooler),
 		oneOf("engine.type", s.Engine.Type, "postgres"),
 		oneOf("storage.onDelete", s.Storage.OnDelete, "Retain", "Delete"),
 		oneOf("durability", s.Durability, "strict", "available"),
 		oneOf("scheduling.whenUnsatisfiable", s.Scheduling.WhenUnsatisfiable, "DoNotSchedule", "ScheduleAnyway"),
 	)
+}
+
+// invalid returns SPEC_INVALID for what is wrong with a spec.
+func invalid(err error) error {
+	if err == nil {
+		return nil
+	}
+	return sharedstorage.SpecInvalid.Errorf("%w", err)
 }
 
 // Admit rejects clusters that the CRD would reject, when they are stored: an invalid spec, a

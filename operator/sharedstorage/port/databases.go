@@ -50,6 +50,9 @@ type Statement struct {
 	Database string `json:"database,omitempty"` // empty: postgres
 	SQL      string `json:"sql"`
 	What     string `json:"what"` // for people, such as "create user app": it has no secret
+	// Remote is set if the statement waits for another server, as CREATE SUBSCRIPTION does for the open transactions
+	// there. Statements that wait hold up no others, and should be executed in a call of their own.
+	Remote bool `json:"remote,omitempty"`
 }
 
 // StatementResult is what became of a statement.

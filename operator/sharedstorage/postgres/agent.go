@@ -56,7 +56,7 @@ type Agent struct {
 	conn    *pgx.Conn
 
 	reloading sync.Mutex
-	executing sync.Mutex // statements for users and databases
+	executing executing // statements of the operator
 
 	mu   sync.Mutex
 	rec  record

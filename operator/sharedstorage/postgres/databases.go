@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -80,12 +82,42 @@ func (a *Agent) callDatabases(ctx context.Context, in databasesCall) (port.Datab
 // executeLimit is the time for the statements of one call. They go on when the caller has gone away.
 const executeLimit = time.Minute
 
+// executing lets one call at a time execute statements, and one at a time those that wait for another server: CREATE
+// SUBSCRIPTION, behind a long transaction there, holds up no user.
+type executing struct{ here, remote sync.Mutex }
+
+// begin reports whether statements may be executed now. The caller calls end after them.
+func (e *executing) begin(statements []port.Statement) (end func(), ok bool) {
+	var held []*sync.Mutex
+	end = func() {
+		for _, m := range held {
+			m.Unlock()
+		}
+	}
+	remote := func(s port.Statement) bool { return s.Remote }
+	for m, needed := range map[*sync.Mutex]bool{
+		&e.here:   slices.ContainsFunc(statements, func(s port.Statement) bool { return !s.Remote }),
+		&e.remote: slices.ContainsFunc(statements, remote),
+	} {
+		switch {
+		case !needed:
+		case !m.TryLock():
+			end()
+			return nil, false
+		default:
+			held = append(held, m)
+		}
+	}
+	return end, true
+}
+
 // callExecute executes the statements of the operator. Only the writer does.
 func (a *Agent) callExecute(ctx context.Context, in executeCall) ([]port.StatementResult, error) {
-	if !a.executing.TryLock() {
+	end, ok := a.executing.begin(in.Statements)
+	if !ok {
 		return nil, errors.New("the statements of an earlier call are still being executed")
 	}
-	defer a.executing.Unlock()
+	defer end()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), executeLimit)
 	defer cancel()
 	results := make([]port.StatementResult, 0, len(in.Statements))

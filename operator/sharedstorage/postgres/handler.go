@@ -47,7 +47,7 @@ func (a *Agent) handler() http.Handler {
 	handle("POST /v1/verify", answer(a.callVerify))
 	handle("POST /v1/databases", answer(a.callDatabases))
 	handle("POST /v1/execute", answer(a.callExecute))
-	handle("POST /v1/logical", answer(a.callLogical))
+	handle("POST /v1/logical", answer(a.callReplication))
 	return mux
 }
 

@@ -134,13 +134,17 @@ type tableSum struct {
 // user is found in place of PostgreSQL's.
 const sumOptions = "-c search_path=pg_catalog -c TimeZone=UTC -c DateStyle=ISO -c IntervalStyle=postgres -c bytea_output=hex -c extra_float_digits=1"
 
+// publishedQuery asks for the tables of publications. A row of a table in two of them is sent if one of its filters lets
+// it through, and PostgreSQL subscribes to no table whose columns differ between them.
 func publishedQuery(publications []string) string {
 	names := make([]string, len(publications))
 	for n, name := range publications {
 		names[n] = literal(name)
 	}
-	return `SELECT coalesce(json_agg(json_build_object('schema', schemaname, 'table', tablename, 'columns', to_json(attnames), 'filter', coalesce(rowfilter, '')) ORDER BY schemaname, tablename), '[]')
-FROM (SELECT DISTINCT ON (schemaname, tablename) * FROM pg_publication_tables WHERE pubname IN (` + strings.Join(names, ", ") + `) ORDER BY schemaname, tablename, pubname) t`
+	return `SELECT coalesce(json_agg(json_build_object('schema', schemaname, 'table', tablename, 'columns', columns, 'filter', filter) ORDER BY schemaname, tablename), '[]')
+FROM (SELECT schemaname, tablename, (array_agg(to_json(attnames)))[1] AS columns,
+	CASE WHEN bool_or(rowfilter IS NULL) THEN '' ELSE string_agg(DISTINCT '(' || rowfilter || ')', ' OR ') END AS filter
+	FROM pg_publication_tables WHERE pubname IN (` + strings.Join(names, ", ") + `) GROUP BY schemaname, tablename) t`
 }
 
 // sumQuery asks for number and sum of the rows of all tables, in one snapshot. The sum does not depend on

@@ -18,16 +18,16 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-var _ port.LogicalAdmin = Engine{}
+var _ port.ReplicationAdmin = Engine{}
 
-type logicalCall struct {
+type replicationCall struct {
 	Databases     []string `json:"databases"`
 	Subscriptions []string `json:"subscriptions,omitempty"`
 }
 
-// Logical implements port.LogicalAdmin.
-func (e Engine) Logical(ctx context.Context, id port.Ref, databases, subscriptions []string) (port.Logical, error) {
-	return call[port.Logical](ctx, e, id, http.MethodPost, "logical", logicalCall{databases, subscriptions})
+// Replication implements port.ReplicationAdmin.
+func (e Engine) Replication(ctx context.Context, id port.Ref, databases, subscriptions []string) (port.Replication, error) {
+	return call[port.Replication](ctx, e, id, http.MethodPost, "logical", replicationCall{databases, subscriptions})
 }
 
 // subscriptionsQuery reads all subscriptions of a server as JSON, but for their tables.
@@ -37,8 +37,8 @@ const subscriptionsQuery = `SELECT coalesce(json_agg(json_build_object('name', s
 	'errors', coalesce((SELECT apply_error_count + sync_error_count FROM pg_stat_subscription_stats e WHERE e.subid = s.oid), 0)) ORDER BY subname, datname), '[]')::text
 FROM pg_subscription s JOIN pg_database d ON d.oid = subdbid`
 
-// logicalQuery reads the publications of a database, and the tables of its subscriptions.
-const logicalQuery = `SELECT json_build_object(
+// replicationQuery reads the publications of a database, and the tables of its subscriptions.
+const replicationQuery = `SELECT json_build_object(
 	'publications', (SELECT coalesce(json_agg(json_build_object('name', pubname, 'database', current_database(), 'allTables', puballtables,
 			'tables', (SELECT json_agg(nspname || '.' || relname ORDER BY nspname, relname) FROM pg_publication_rel JOIN pg_class c ON c.oid = prrelid JOIN pg_namespace n ON n.oid = relnamespace WHERE prpubid = p.oid),
 			'schemas', (SELECT json_agg(nspname ORDER BY nspname) FROM pg_publication_namespace JOIN pg_namespace n ON n.oid = pnnspid WHERE pnpubid = p.oid),
@@ -62,8 +62,8 @@ type subscription struct {
 	tables   []string
 }
 
-func (a *Agent) callLogical(ctx context.Context, in logicalCall) (port.Logical, error) {
-	found := port.Logical{Publications: []port.Publication{}, Subscriptions: []port.Subscription{}}
+func (a *Agent) callReplication(ctx context.Context, in replicationCall) (port.Replication, error) {
+	found := port.Replication{Publications: []port.Publication{}, Subscriptions: []port.Subscription{}}
 	if !a.engine().Running() {
 		return found, port.WriterUnhealthy.Errorf("the engine of instance %s does not run", a.name)
 	}
@@ -79,7 +79,7 @@ func (a *Agent) callLogical(ctx context.Context, in logicalCall) (port.Logical, 
 				Copied              bool
 			} `json:"tables"`
 		}
-		err := a.readJSON(ctx, database, logicalQuery, &one)
+		err := a.readJSON(ctx, database, replicationQuery, &one)
 		var said *pgconn.PgError
 		if errors.As(err, &said) && said.Code == "3D000" { // there is no such database
 			found.Missing = append(found.Missing, database)

@@ -6,16 +6,16 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 )
 
-// LogicalAdmin is an optional interface of Engine: publications and subscriptions of the writer.
-type LogicalAdmin interface {
+// ReplicationAdmin is an optional interface of Engine: publications and subscriptions of the writer.
+type ReplicationAdmin interface {
 	DatabaseAdmin
-	// Logical returns the publications of the named databases and all subscriptions of the engine. Of
+	// Replication returns the publications of the named databases and all subscriptions of the engine. Of
 	// the named subscriptions it asks the servers that publish, for at most two seconds.
-	Logical(ctx context.Context, id Ref, databases, subscriptions []string) (Logical, error)
+	Replication(ctx context.Context, id Ref, databases, subscriptions []string) (Replication, error)
 }
 
-// Logical is what an engine has of logical replication.
-type Logical struct {
+// Replication is what an engine has of logical replication.
+type Replication struct {
 	Publications  []Publication  `json:"publications"`
 	Subscriptions []Subscription `json:"subscriptions"`
 	Missing       []string       `json:"missing,omitempty"` // databases that were asked for and are not there
@@ -59,18 +59,21 @@ func (s Subscription) SlotLost() bool {
 	return s.Publisher != nil && s.Publisher.Unreachable == "" && !s.Publisher.Slot
 }
 
-func declareLogical(code fault.Code, title, remedy string) *fault.Kind {
+func declareReplication(code fault.Code, title, remedy string) *fault.Kind {
 	return fault.Declare(fault.Kind{Code: code, Class: fault.Blocked, Title: title, Remedy: remedy, Guide: "shared-storage.md#logical-replication"})
 }
 
 // The faults of publications and subscriptions. They stop nothing else of a cluster.
 var (
-	PublicationFailed = declareLogical("PUBLICATION_FAILED", "a publication is not as the spec wants it",
+	PublicationFailed = declareReplication("PUBLICATION_FAILED", "a publication is not as the spec wants it",
 		"The message is that of PostgreSQL. Make the database or the table that it names, or change spec.publications; it is tried again within ten seconds.")
-	SubscriptionFailed = declareLogical("SUBSCRIPTION_FAILED", "a subscription is not as the spec wants it, or does not go on",
+	SubscriptionFailed = declareReplication("SUBSCRIPTION_FAILED", "a subscription is not as the spec wants it, or does not go on",
 		"The message, or the log of the writer (pawl pg logs), says why: a table that is missing, a row that is there already, a publication that is gone. Mend that on the side that it names, or change spec.subscriptions; PostgreSQL tries again by itself.")
-	PublisherUnreachable = declareLogical("PUBLISHER_UNREACHABLE", "the server that a subscription comes from cannot be asked",
+	PublisherUnreachable = declareReplication("PUBLISHER_UNREACHABLE", "the server that a subscription comes from cannot be asked",
 		"See whether spec.subscriptions names its address, user and password, and whether it runs. It keeps the changes meanwhile, as far as its max_slot_wal_keep_size lets it.")
-	SubscriptionSlotLost = declareLogical("SUBSCRIPTION_SLOT_LOST", "the server that a subscription comes from has lost its slot",
+	SubscriptionSlotLost = declareReplication("SUBSCRIPTION_SLOT_LOST", "the server that a subscription comes from has lost its slot",
 		"A failover there, or too much log, has lost it, and with it the changes since. Drop the subscription (ensure: absent), truncate its tables, and declare it anew with copyData.")
 )
+
+// RoundLag rounds a lag in bytes down to MiB, so that small changes do not write a status.
+func RoundLag(bytes int64) int64 { return bytes >> 20 << 20 }

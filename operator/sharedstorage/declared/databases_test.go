@@ -1,4 +1,4 @@
-package databases_test
+package declared
 
 import (
 	"regexp"
@@ -9,33 +9,43 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/pawl-dev/pawl/operator/sharedstorage/databases"
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
 func TestVerifier(t *testing.T) {
-	v := databases.Verifier("pencil", []byte("0123456789abcdef"))
+	v := verifier("pencil", []byte("0123456789abcdef"), iterations)
 	for password, want := range map[string]bool{"pencil": true, "pencil ": false, "": false} {
-		if got := databases.Verifies(v, password); got != want {
+		if got := verifies(v, password); got != want {
 			t.Errorf("%q verifies %s: %t", password, v, got)
 		}
 	}
 	for _, stored := range []string{"", "md5" + strings.Repeat("0", 32), "SCRAM-SHA-256$", "SCRAM-SHA-256$0:YQ==$a:b", "SCRAM-SHA-256$x:YQ==$a:b", "SCRAM-SHA-256$4096:?$a:b", "SCRAM-SHA-256$9999999:YQ==$a:b"} {
-		if databases.Verifies(stored, "pencil") {
+		if verifies(stored, "pencil") {
 			t.Errorf("%q verifies", stored)
 		}
 	}
 	for password, want := range map[string]string{"": "empty", "a\n": "ASCII", "häuser": "ASCII", "a b~!'\"\\": ""} {
-		err := databases.CheckPassword(password)
+		err := checkPassword(password)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, not %q", password, err, want)
 		}
 	}
 }
 
-func TestPlan(t *testing.T) {
+func TestPlanDatabases(t *testing.T) {
+	told := func(missing []problem) (texts []string) {
+		for _, p := range missing {
+			if fault.Of(p.err) != port.ExtensionMissing || p.condition != DatabasesCondition {
+				t.Errorf("%+v", p)
+			}
+			name, _, _ := strings.Cut(fault.Message(p.err), ": ")
+			texts = append(texts, name)
+		}
+		return texts
+	}
 	until := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
-	app := databases.User{Name: "app", Login: true, ConnectionLimit: -1}
+	app := wantedUser{Name: "app", Login: true, ConnectionLimit: -1}
 	found := func(change func(*port.Databases)) port.Databases {
 		f := port.Databases{Users: []port.User{{Name: "app", Login: true, ConnectionLimit: -1}, {Name: "dba", Superuser: true, ConnectionLimit: -1}},
 			Databases: []port.Database{{Name: "app", Owner: "app", Extensions: []string{"plpgsql"}}, {Name: "old", Owner: "dba"}}, Available: []string{"pg_trgm", "plpgsql", "uuid-ossp"}}
@@ -44,47 +54,47 @@ func TestPlan(t *testing.T) {
 		}
 		return f
 	}
-	user := func(change func(*databases.User)) databases.Wanted {
+	user := func(change func(*wantedUser)) wantedDatabases {
 		u := app
 		change(&u)
-		return databases.Wanted{Users: []databases.User{u}}
+		return wantedDatabases{Users: []wantedUser{u}}
 	}
-	db := func(d databases.Database) databases.Wanted {
-		return databases.Wanted{Databases: []databases.Database{d}}
+	db := func(d wantedDatabase) wantedDatabases {
+		return wantedDatabases{Databases: []wantedDatabase{d}}
 	}
 	for _, c := range []struct {
 		name    string
-		want    databases.Wanted
+		want    wantedDatabases
 		found   port.Databases
 		sql     []string
 		missing []string
 	}{
 		{name: "nothing is declared: all is left alone", found: found(nil)},
-		{name: "as wanted", want: databases.Wanted{Users: []databases.User{app}, Databases: []databases.Database{{Name: "app", Owner: "app"}}}, found: found(nil)},
-		{name: "a new server", want: databases.Wanted{Users: []databases.User{app}, Databases: []databases.Database{{Name: "app", Owner: "app", Extensions: []databases.Extension{{Name: "uuid-ossp"}}}}},
+		{name: "as wanted", want: wantedDatabases{Users: []wantedUser{app}, Databases: []wantedDatabase{{Name: "app", Owner: "app"}}}, found: found(nil)},
+		{name: "a new server", want: wantedDatabases{Users: []wantedUser{app}, Databases: []wantedDatabase{{Name: "app", Owner: "app", Extensions: []wantedExtension{{Name: "uuid-ossp"}}}}},
 			found: port.Databases{Available: []string{"uuid-ossp"}},
 			sql:   []string{`CREATE ROLE "app" LOGIN`, `CREATE DATABASE "app" OWNER "app"`, `app: CREATE EXTENSION IF NOT EXISTS "uuid-ossp" CASCADE`}},
-		{name: "each option", want: user(func(u *databases.User) {
+		{name: "each option", want: user(func(u *wantedUser) {
 			u.Login, u.CreateDB, u.Replication, u.ConnectionLimit, u.ValidUntil = false, true, true, 5, until
 		}), found: found(nil), sql: []string{`ALTER ROLE "app" NOLOGIN CREATEDB REPLICATION CONNECTION LIMIT 5 VALID UNTIL '2027-01-02 03:04:05+00'`}},
-		{name: "options that somebody gave", want: user(func(*databases.User) {}), found: found(func(f *port.Databases) {
+		{name: "options that somebody gave", want: user(func(*wantedUser) {}), found: found(func(f *port.Databases) {
 			f.Users[0].Superuser, f.Users[0].CreateRole, f.Users[0].ValidUntil = true, true, until
 		}), sql: []string{`ALTER ROLE "app" NOSUPERUSER NOCREATEROLE VALID UNTIL 'infinity'`}},
-		{name: "a password", want: user(func(u *databases.User) { u.Password = "it's" }), found: found(nil), sql: []string{`ALTER ROLE "app" PASSWORD 'SCRAM-SHA-256$4096:…'`}},
-		{name: "the password that it has", want: user(func(u *databases.User) { u.Password = "it's" }), found: found(func(f *port.Databases) { f.Users[0].Verifier = databases.Verifier("it's", []byte("salt")) })},
-		{name: "another password", want: user(func(u *databases.User) { u.Password = "new" }), found: found(func(f *port.Databases) { f.Users[0].Verifier = databases.Verifier("old", []byte("salt")) }),
+		{name: "a password", want: user(func(u *wantedUser) { u.Password = "it's" }), found: found(nil), sql: []string{`ALTER ROLE "app" PASSWORD 'SCRAM-SHA-256$4096:…'`}},
+		{name: "the password that it has", want: user(func(u *wantedUser) { u.Password = "it's" }), found: found(func(f *port.Databases) { f.Users[0].Verifier = verifier("it's", []byte("salt"), iterations) })},
+		{name: "another password", want: user(func(u *wantedUser) { u.Password = "new" }), found: found(func(f *port.Databases) { f.Users[0].Verifier = verifier("old", []byte("salt"), iterations) }),
 			sql: []string{`ALTER ROLE "app" PASSWORD 'SCRAM-SHA-256$4096:…'`}},
-		{name: "memberships as a whole", want: user(func(u *databases.User) { u.InRoles = []string{"pg_monitor", "dba"} }), found: found(func(f *port.Databases) { f.Users[0].InRoles = []string{"dba", "other"} }),
+		{name: "memberships as a whole", want: user(func(u *wantedUser) { u.InRoles = []string{"pg_monitor", "dba"} }), found: found(func(f *port.Databases) { f.Users[0].InRoles = []string{"dba", "other"} }),
 			sql: []string{`GRANT "pg_monitor" TO "app"`, `REVOKE "other" FROM "app"`}},
-		{name: "memberships that are not declared", want: user(func(*databases.User) {}), found: found(func(f *port.Databases) { f.Users[0].InRoles = []string{"other"} })},
-		{name: "no memberships", want: user(func(u *databases.User) { u.InRoles = []string{} }), found: found(func(f *port.Databases) { f.Users[0].InRoles = []string{"other"} }), sql: []string{`REVOKE "other" FROM "app"`}},
-		{name: "another owner", want: db(databases.Database{Name: "old", Owner: "app"}), found: found(nil), sql: []string{`ALTER DATABASE "old" OWNER TO "app"`}},
-		{name: "extensions", want: db(databases.Database{Name: "app", Owner: "app", Extensions: []databases.Extension{{Name: "pg_trgm"}, {Name: "plpgsql", Absent: true}, {Name: "postgis"}, {Name: "uuid-ossp", Absent: true}}}),
+		{name: "memberships that are not declared", want: user(func(*wantedUser) {}), found: found(func(f *port.Databases) { f.Users[0].InRoles = []string{"other"} })},
+		{name: "no memberships", want: user(func(u *wantedUser) { u.InRoles = []string{} }), found: found(func(f *port.Databases) { f.Users[0].InRoles = []string{"other"} }), sql: []string{`REVOKE "other" FROM "app"`}},
+		{name: "another owner", want: db(wantedDatabase{Name: "old", Owner: "app"}), found: found(nil), sql: []string{`ALTER DATABASE "old" OWNER TO "app"`}},
+		{name: "extensions", want: db(wantedDatabase{Name: "app", Owner: "app", Extensions: []wantedExtension{{Name: "pg_trgm"}, {Name: "plpgsql", Absent: true}, {Name: "postgis"}, {Name: "uuid-ossp", Absent: true}}}),
 			found: found(nil), sql: []string{`app: CREATE EXTENSION IF NOT EXISTS "pg_trgm" CASCADE`, `app: DROP EXTENSION IF EXISTS "plpgsql"`}, missing: []string{"app/postgis"}},
-		{name: "what is absent, databases first", want: databases.Wanted{Users: []databases.User{{Name: "dba", Absent: true}, {Name: "nobody", Absent: true}}, Databases: []databases.Database{{Name: "old", Absent: true}, {Name: "none", Absent: true}}},
+		{name: "what is absent, databases first", want: wantedDatabases{Users: []wantedUser{{Name: "dba", Absent: true}, {Name: "nobody", Absent: true}}, Databases: []wantedDatabase{{Name: "old", Absent: true}, {Name: "none", Absent: true}}},
 			found: found(nil), sql: []string{`DROP DATABASE "old"`, `DROP ROLE "dba"`}},
 	} {
-		statements, missing := databases.Plan(c.want, c.found)
+		statements, missing := planDatabases(c.want, c.found)
 		var got []string
 		for _, s := range statements {
 			text := regexp.MustCompile(`SCRAM-SHA-256\$4096:[^']*`).ReplaceAllString(s.SQL, "SCRAM-SHA-256$$4096:…")
@@ -96,14 +106,14 @@ func TestPlan(t *testing.T) {
 				t.Errorf("%s: %q says %q", c.name, s.SQL, s.What)
 			}
 		}
-		if !slices.Equal(got, c.sql) || !slices.Equal(missing, c.missing) {
-			t.Errorf("%s:\n%q, not\n%q; missing %q, not %q", c.name, got, c.sql, missing, c.missing)
+		if !slices.Equal(got, c.sql) || !slices.Equal(told(missing), c.missing) {
+			t.Errorf("%s:\n%q, not\n%q; missing %q, not %q", c.name, got, c.sql, told(missing), c.missing)
 		}
 	}
 }
 
 // A server that has executed what was decided needs nothing more, and has all else as before.
-func TestPlanOnce(t *testing.T) {
+func TestPlanDatabasesOnce(t *testing.T) {
 	names := []string{"app", "shop", "old", "dba", "x_1"}
 	extensions := []string{"pg_trgm", "uuid-ossp", "hstore"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -116,7 +126,7 @@ func TestPlanOnce(t *testing.T) {
 			}
 			return found
 		}
-		found, want := port.Databases{Available: extensions}, databases.Wanted{}
+		found, want := port.Databases{Available: extensions}, wantedDatabases{}
 		limit := rapid.SampledFrom([]int{-1, 0, 7})
 		until := rapid.SampledFrom([]time.Time{{}, time.Unix(1800000000, 0).UTC()})
 		flag := rapid.Bool()
@@ -124,13 +134,13 @@ func TestPlanOnce(t *testing.T) {
 		for _, name := range some(names, "has user") {
 			found.Users = append(found.Users, port.User{Name: name, Login: flag.Draw(t, "login"), Superuser: flag.Draw(t, "superuser"), CreateDB: flag.Draw(t, "createdb"), CreateRole: flag.Draw(t, "createrole"),
 				Replication: flag.Draw(t, "replication"), ConnectionLimit: limit.Draw(t, "limit"), ValidUntil: until.Draw(t, "until"), InRoles: some([]string{"pg_monitor", "pg_read_all_data"}, "is in"),
-				Verifier: databases.Verifier(password.Draw(t, "has password"), []byte("salt"))})
+				Verifier: verifier(password.Draw(t, "has password"), []byte("salt"), iterations)})
 		}
 		for _, name := range some(names, "has database") {
 			found.Databases = append(found.Databases, port.Database{Name: name, Owner: rapid.SampledFrom(names).Draw(t, "owner"), Extensions: some(extensions, "has extension")})
 		}
 		for _, name := range some(names, "wants user") {
-			u := databases.User{Name: name, Absent: flag.Draw(t, "absent"), Login: flag.Draw(t, "login"), CreateDB: flag.Draw(t, "createdb"), Replication: flag.Draw(t, "replication"),
+			u := wantedUser{Name: name, Absent: flag.Draw(t, "absent"), Login: flag.Draw(t, "login"), CreateDB: flag.Draw(t, "createdb"), Replication: flag.Draw(t, "replication"),
 				ConnectionLimit: limit.Draw(t, "limit"), ValidUntil: until.Draw(t, "until"), Password: password.Draw(t, "password")}
 			if flag.Draw(t, "declares roles") {
 				u.InRoles = append([]string{}, some([]string{"pg_monitor", "pg_read_all_data"}, "in role")...)
@@ -138,22 +148,22 @@ func TestPlanOnce(t *testing.T) {
 			want.Users = append(want.Users, u)
 		}
 		for _, name := range some(names, "wants database") {
-			d := databases.Database{Name: name, Absent: flag.Draw(t, "absent"), Owner: rapid.SampledFrom(names).Draw(t, "owner")}
+			d := wantedDatabase{Name: name, Absent: flag.Draw(t, "absent"), Owner: rapid.SampledFrom(names).Draw(t, "owner")}
 			for _, x := range some(extensions, "extension") {
-				d.Extensions = append(d.Extensions, databases.Extension{Name: x, Absent: flag.Draw(t, "absent")})
+				d.Extensions = append(d.Extensions, wantedExtension{Name: x, Absent: flag.Draw(t, "absent")})
 			}
 			want.Databases = append(want.Databases, d)
 		}
 		before := model(found)
-		statements, missing := databases.Plan(want, found)
+		statements, missing := planDatabases(want, found)
 		if len(missing) > 0 {
 			t.Fatalf("missing: %q", missing)
 		}
 		after := before
 		for _, s := range statements {
-			after = after.execute(t, s)
+			after = after.execute(t, s.Statement)
 		}
-		if again, _ := databases.Plan(want, after.databases()); len(again) > 0 {
+		if again, _ := planDatabases(want, after.databases()); len(again) > 0 {
 			t.Fatalf("after %v it needs %v", statements, again)
 		}
 		after.untouched(t, found, want)

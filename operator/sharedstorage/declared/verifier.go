@@ -1,4 +1,4 @@
-package databases
+package declared
 
 import (
 	"crypto/hmac"
@@ -15,9 +15,9 @@ import (
 // iterations are those of PostgreSQL 15.
 const iterations = 4096
 
-// CheckPassword returns why a password cannot be used. Only printable ASCII is the same in each
+// checkPassword returns why a password cannot be used. Only printable ASCII is the same in each
 // client, because SASLprep (RFC 4013) changes nothing of it.
-func CheckPassword(password string) error {
+func checkPassword(password string) error {
 	if password == "" {
 		return errors.New("it is empty")
 	}
@@ -29,13 +29,11 @@ func CheckPassword(password string) error {
 	return nil
 }
 
-// Verifier returns what the server stores of a password: SCRAM-SHA-256$4096:salt$stored:server.
-func Verifier(password string, salt []byte) string { return verifier(password, salt, iterations) }
-
+// verifier returns what the server stores of a password: SCRAM-SHA-256$4096:salt$stored:server.
 func verifier(password string, salt []byte, count int) string {
 	salted, err := pbkdf2.Key(sha256.New, password, salt, count, sha256.Size)
 	if err != nil {
-		panic("databases: " + err.Error()) // its length is allowed
+		panic("declared: " + err.Error()) // its length is allowed
 	}
 	mac := func(text string) []byte {
 		m := hmac.New(sha256.New, salted)
@@ -47,8 +45,8 @@ func verifier(password string, salt []byte, count int) string {
 	return fmt.Sprintf("SCRAM-SHA-256$%d:%s$%s:%s", count, encode(salt), encode(stored[:]), encode(mac("Server Key")))
 }
 
-// Verifies reports whether a verifier is that of a password.
-func Verifies(stored, password string) bool {
+// verifies reports whether a verifier is that of a password.
+func verifies(stored, password string) bool {
 	rest, ok := strings.CutPrefix(stored, "SCRAM-SHA-256$")
 	head, _, keys := strings.Cut(rest, "$")
 	number, text, colon := strings.Cut(head, ":")

@@ -1,4 +1,4 @@
-package databases_test
+package declared
 
 import (
 	"fmt"
@@ -10,19 +10,18 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/pawl-dev/pawl/operator/sharedstorage/databases"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// server is a server that carries out the statements of Plan, without rules about what depends on what.
-type server struct {
+// databasesModel is a server that carries out the statements of Plan, without rules about what depends on what.
+type databasesModel struct {
 	users     []port.User
 	dbs       []port.Database
 	available []string
 }
 
-func model(d port.Databases) server {
-	s := server{available: d.Available}
+func model(d port.Databases) databasesModel {
+	s := databasesModel{available: d.Available}
 	for _, u := range d.Users {
 		u.InRoles = slices.Clone(u.InRoles)
 		s.users = append(s.users, u)
@@ -34,7 +33,7 @@ func model(d port.Databases) server {
 	return s
 }
 
-func (s server) databases() port.Databases {
+func (s databasesModel) databases() port.Databases {
 	return port.Databases{Users: s.users, Databases: s.dbs, Available: s.available}
 }
 
@@ -47,7 +46,7 @@ var (
 	optionsForm = regexp.MustCompile(`CONNECTION LIMIT (-?\d+)|VALID UNTIL '([^']*)'|PASSWORD '([^']*)'|(NO)?(SUPERUSER|CREATEROLE|LOGIN|CREATEDB|REPLICATION)`)
 )
 
-func (s server) execute(t *rapid.T, st port.Statement) server {
+func (s databasesModel) execute(t *rapid.T, st port.Statement) databasesModel {
 	user := func(name string) *port.User {
 		n := slices.IndexFunc(s.users, func(u port.User) bool { return u.Name == name })
 		if n < 0 {
@@ -114,14 +113,14 @@ func setOptions(u *port.User, text string) {
 }
 
 // untouched compares what is not declared with what was there.
-func (s server) untouched(t *rapid.T, was port.Databases, want databases.Wanted) {
+func (s databasesModel) untouched(t *rapid.T, was port.Databases, want wantedDatabases) {
 	for _, u := range was.Users {
-		if !slices.ContainsFunc(want.Users, func(w databases.User) bool { return w.Name == u.Name }) && !slices.ContainsFunc(s.users, func(is port.User) bool { return reflect.DeepEqual(is, u) }) {
+		if !slices.ContainsFunc(want.Users, func(w wantedUser) bool { return w.Name == u.Name }) && !slices.ContainsFunc(s.users, func(is port.User) bool { return reflect.DeepEqual(is, u) }) {
 			t.Fatalf("user %+v was changed", u)
 		}
 	}
 	for _, d := range was.Databases {
-		if !slices.ContainsFunc(want.Databases, func(w databases.Database) bool { return w.Name == d.Name }) && !slices.ContainsFunc(s.dbs, func(is port.Database) bool { return reflect.DeepEqual(is, d) }) {
+		if !slices.ContainsFunc(want.Databases, func(w wantedDatabase) bool { return w.Name == d.Name }) && !slices.ContainsFunc(s.dbs, func(is port.Database) bool { return reflect.DeepEqual(is, d) }) {
 			t.Fatalf("database %+v was changed", d)
 		}
 	}

@@ -1,4 +1,4 @@
-package logical_test
+package declared
 
 import (
 	"reflect"
@@ -9,7 +9,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/pawl-dev/pawl/operator/sharedstorage/logical"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
@@ -20,10 +19,10 @@ var (
 	operationsForm = regexp.MustCompile(`\(publish = '(.*)'\)$`)
 )
 
-// server is a server that carries out the statements of Plan, with PostgreSQL's rules about slots and
+// replicationModel is a server that carries out the statements of Plan, with PostgreSQL's rules about slots and
 // disabled subscriptions. slots are those of the servers that publish.
-type server struct {
-	port.Logical
+type replicationModel struct {
+	port.Replication
 	slots map[string]bool
 }
 
@@ -44,7 +43,7 @@ func unquoted(text string) string {
 	return text
 }
 
-func (s *server) execute(t *rapid.T, st port.Statement) {
+func (s *replicationModel) execute(t *rapid.T, st port.Statement) {
 	for sql := range strings.SplitSeq(st.SQL, "; ") {
 		m := statementForm.FindStringSubmatch(sql)
 		if m == nil {
@@ -58,7 +57,7 @@ func (s *server) execute(t *rapid.T, st port.Statement) {
 	}
 }
 
-func (s *server) publication(t *rapid.T, verb string, of port.Publication, rest string) {
+func (s *replicationModel) publication(t *rapid.T, verb string, of port.Publication, rest string) {
 	n := slices.IndexFunc(s.Publications, func(is port.Publication) bool { return is.Name == of.Name && is.Database == of.Database })
 	switch {
 	case (verb == "CREATE") == (n >= 0):
@@ -86,7 +85,7 @@ func (s *server) publication(t *rapid.T, verb string, of port.Publication, rest 
 	}
 }
 
-func (s *server) subscription(t *rapid.T, verb string, of port.Subscription, rest string) {
+func (s *replicationModel) subscription(t *rapid.T, verb string, of port.Subscription, rest string) {
 	n := slices.IndexFunc(s.Subscriptions, func(is port.Subscription) bool { return is.Name == of.Name && is.Database == of.Database })
 	switch {
 	case (verb == "CREATE") == (n >= 0):
@@ -103,7 +102,7 @@ func (s *server) subscription(t *rapid.T, verb string, of port.Subscription, res
 		if m == nil {
 			t.Fatalf("%q creates nothing", rest)
 		}
-		of.Connection, of.Publications, of.Enabled, of.Confirms = logical.Hash(unquoted(m[1])), names(m[2]), m[3] == "true", true
+		of.Connection, of.Publications, of.Enabled, of.Confirms = sha(unquoted(m[1])), names(m[2]), m[3] == "true", true
 		of.Publisher = &port.Publisher{Slot: true}
 		s.slots[of.Database+"/"+of.Name] = true
 		s.Subscriptions = append(s.Subscriptions, of)
@@ -117,7 +116,7 @@ func (s *server) subscription(t *rapid.T, verb string, of port.Subscription, res
 		is.Publisher.New = 0
 	}
 	if text, ok := strings.CutPrefix(rest, "CONNECTION "); ok {
-		is.Connection = logical.Hash(unquoted(text))
+		is.Connection = sha(unquoted(text))
 	} else if text, ok := strings.CutPrefix(rest, "SET PUBLICATION "); ok {
 		all, options, _ := strings.Cut(text, " WITH ")
 		if is.Publications = names(all); options != "(refresh = false)" {
@@ -138,27 +137,27 @@ func (s *server) subscription(t *rapid.T, verb string, of port.Subscription, res
 
 // A server that has executed what was decided needs nothing more, has all else as before, and no slot was
 // made for a subscription that had lost its own.
-func TestPlanOnce(t *testing.T) {
+func TestPlanReplicationOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		some := func(of []string, least int, what string) []string {
 			return rapid.SliceOfNDistinct(rapid.SampledFrom(of), least, len(of), rapid.ID).Draw(t, what)
 		}
 		flag := rapid.Bool()
 		tables, schemas, publications := []string{"public.orders", "public.items", "sales.items"}, []string{"public", "sales"}, []string{"a", "b", "c"}
-		sources := []logical.Source{blue, {Host: "red", Port: 5433, Database: "x", User: "u"}, {Host: "red", Port: 5433, Database: "x", User: "u", Password: `a\'b`}}
-		source := func() logical.Source { return rapid.SampledFrom(sources).Draw(t, "source") }
-		s := &server{slots: map[string]bool{}}
-		var want logical.Wanted
+		sources := []source{blue, {Host: "red", Port: 5433, Database: "x", User: "u"}, {Host: "red", Port: 5433, Database: "x", User: "u", Password: `a\'b`}}
+		source := func() source { return rapid.SampledFrom(sources).Draw(t, "source") }
+		s := &replicationModel{slots: map[string]bool{}}
+		var want wantedReplication
 		for _, database := range []string{"shop", "other"} {
 			for _, name := range some([]string{"one", "two"}, 0, "has publications") {
-				p := port.Publication{Name: name, Database: database, AllTables: flag.Draw(t, "all"), Operations: some(logical.Operations, 0, "operations")}
+				p := port.Publication{Name: name, Database: database, AllTables: flag.Draw(t, "all"), Operations: some(operations, 0, "operations")}
 				if !p.AllTables {
 					p.Tables, p.Schemas = some(tables, 0, "tables"), some(schemas, 0, "schemas")
 				}
 				s.Publications = append(s.Publications, p)
 			}
 			for _, name := range some([]string{"one", "two"}, 0, "wants publications") {
-				p := logical.Publication{Name: name, Database: database, Absent: flag.Draw(t, "absent")}
+				p := wantedPublication{Name: name, Database: database, Absent: flag.Draw(t, "absent")}
 				switch rapid.IntRange(0, 2).Draw(t, "of") {
 				case 0:
 					p.Tables = some([]string{"orders", "public.items", "sales.items"}, 1, "tables")
@@ -168,41 +167,41 @@ func TestPlanOnce(t *testing.T) {
 					p.AllTables = true
 				}
 				if flag.Draw(t, "says operations") {
-					p.Operations = some(logical.Operations, 1, "operations")
+					p.Operations = some(operations, 1, "operations")
 				}
 				want.Publications = append(want.Publications, p)
 			}
 			for _, name := range some([]string{"in", "out"}, 0, "has subscriptions") {
-				is := port.Subscription{Name: name, Database: database, Connection: logical.Hash(source().Connection()), Publications: some(publications, 1, "publications"), Enabled: flag.Draw(t, "enabled"), Confirms: flag.Draw(t, "confirms")}
+				is := port.Subscription{Name: name, Database: database, Connection: sha(source().Connection()), Publications: some(publications, 1, "publications"), Enabled: flag.Draw(t, "enabled"), Confirms: flag.Draw(t, "confirms")}
 				is.Publisher = &port.Publisher{Slot: flag.Draw(t, "slot"), New: rapid.IntRange(0, 1).Draw(t, "new")}
 				s.slots[database+"/"+name] = is.Publisher.Slot
 				s.Subscriptions = append(s.Subscriptions, is)
 			}
 			for _, name := range some([]string{"in", "out"}, 0, "wants subscriptions") {
-				want.Subscriptions = append(want.Subscriptions, logical.Subscription{Name: name, Database: database, Absent: flag.Draw(t, "absent"), Publications: some(publications, 1, "publications"),
+				want.Subscriptions = append(want.Subscriptions, wantedSubscription{Name: name, Database: database, Absent: flag.Draw(t, "absent"), Publications: some(publications, 1, "publications"),
 					From: source(), CopyData: flag.Draw(t, "copies"), Enabled: flag.Draw(t, "enabled")})
 			}
 		}
-		before := port.Logical{Publications: slices.Clone(s.Publications), Subscriptions: slices.Clone(s.Subscriptions)}
+		before := port.Replication{Publications: slices.Clone(s.Publications), Subscriptions: slices.Clone(s.Subscriptions)}
 		for n, is := range before.Subscriptions {
 			at := *is.Publisher
 			before.Subscriptions[n].Publisher = &at
 		}
-		statements := logical.Plan(want, s.Logical)
+		statements := planReplication(want, s.Replication)
 		for _, one := range statements {
-			s.execute(t, one)
+			s.execute(t, one.Statement)
 		}
-		if again := logical.Plan(want, s.Logical); len(again) > 0 {
+		if again := planReplication(want, s.Replication); len(again) > 0 {
 			t.Fatalf("after %v it needs %v", statements, again)
 		}
 		for _, was := range before.Publications {
-			declared := slices.ContainsFunc(want.Publications, func(w logical.Publication) bool { return w.Name == was.Name && w.Database == was.Database })
+			declared := slices.ContainsFunc(want.Publications, func(w wantedPublication) bool { return w.Name == was.Name && w.Database == was.Database })
 			if !declared && !slices.ContainsFunc(s.Publications, func(is port.Publication) bool { return reflect.DeepEqual(is, was) }) {
 				t.Fatalf("publication %+v was changed", was)
 			}
 		}
 		for _, was := range before.Subscriptions {
-			declared := slices.ContainsFunc(want.Subscriptions, func(w logical.Subscription) bool { return w.Name == was.Name && w.Database == was.Database })
+			declared := slices.ContainsFunc(want.Subscriptions, func(w wantedSubscription) bool { return w.Name == was.Name && w.Database == was.Database })
 			if !declared && !slices.ContainsFunc(s.Subscriptions, func(is port.Subscription) bool { return reflect.DeepEqual(is, was) }) {
 				t.Fatalf("subscription %+v was changed", was)
 			}
