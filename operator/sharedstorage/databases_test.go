@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/declared"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
@@ -43,9 +44,9 @@ func (s *databaseServer) Execute(_ context.Context, _ port.Ref, all []port.State
 	return make([]port.StatementResult, len(all)), nil
 }
 
-func (s *databaseServer) Ensure(context.Context, port.Ref, sharedstorage.Login) (sharedstorage.Credential, error) {
+func (s *databaseServer) Ensure(context.Context, port.Ref, declared.Login) (declared.Credential, error) {
 	s.reads.Add(1)
-	return sharedstorage.Credential{Password: "secret", Where: "a file"}, nil
+	return declared.Credential{Password: "secret", Where: "a file"}, nil
 }
 
 func (s *databaseServer) Revision(context.Context, port.Ref, string, *v1alpha1.SecretSource) string {
@@ -55,7 +56,7 @@ func (s *databaseServer) Revision(context.Context, port.Ref, string, *v1alpha1.S
 
 func (s *databaseServer) Remove(context.Context, port.Ref, string) error { return nil }
 
-// A cluster at rest is asked for its users once a minute, however often a pass looks at it, and and
+// A cluster at rest is asked for its users once a minute, however often a pass looks at it, and
 // at once when the spec or a password changes.
 func TestUsersAreLookedAtWhenSomethingChanged(t *testing.T) {
 	s := &databaseServer{}

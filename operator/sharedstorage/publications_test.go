@@ -2,6 +2,8 @@ package sharedstorage_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"sync"
@@ -12,21 +14,21 @@ import (
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
-	"github.com/pawl-dev/pawl/operator/sharedstorage/logical"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/declared"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
-// logicalServer has what a test gives it, and counts who asks.
-type logicalServer struct {
+// replicationServer has what a test gives it, and counts who asks.
+type replicationServer struct {
 	databaseServer
 	mu      sync.Mutex
 	asked   int
-	has     port.Logical
+	has     port.Replication
 	results []port.StatementResult
 	told    []string // statements
 }
 
-func (s *logicalServer) Logical(context.Context, port.Ref, []string, []string) (port.Logical, error) {
+func (s *replicationServer) Replication(context.Context, port.Ref, []string, []string) (port.Replication, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
@@ -35,7 +37,7 @@ func (s *logicalServer) Logical(context.Context, port.Ref, []string, []string) (
 	return has, nil
 }
 
-func (s *logicalServer) Execute(ctx context.Context, id port.Ref, all []port.Statement) ([]port.StatementResult, error) {
+func (s *replicationServer) Execute(ctx context.Context, id port.Ref, all []port.Statement) ([]port.StatementResult, error) {
 	if all[0].Database == "" {
 		return s.databaseServer.Execute(ctx, id, all)
 	}
@@ -50,10 +52,10 @@ func (s *logicalServer) Execute(ctx context.Context, id port.Ref, all []port.Sta
 	return make([]port.StatementResult, len(all)), nil
 }
 
-// Publications and subscriptions are looked at once a minute and when the spec changes, sooner while
-// something is not as it shall be; each trouble of a subscription has its reason.
+// Publications and subscriptions are looked at once a minute and when the spec changes, and each ten seconds while
+// rows are copied; each trouble of a subscription has its reason.
 func TestSubscriptionsAreLookedAtWhenSomethingChanged(t *testing.T) {
-	s := &logicalServer{}
+	s := &replicationServer{}
 	s.revision.Store("1")
 	inHarness(t, setup{sim: times(), options: func(o *sharedstorage.Options) {
 		s.Engine, o.Ports.Engine, o.Credentials = o.Ports.Engine, s, s
@@ -78,7 +80,7 @@ func TestSubscriptionsAreLookedAtWhenSomethingChanged(t *testing.T) {
 			t.Errorf("a cluster that declares nothing is asked %d times", n)
 		}
 		conditions := func() (publications, subscriptions string) {
-			for kind, reason := range map[string]*string{sharedstorage.PublicationsCondition: &publications, sharedstorage.SubscriptionsCondition: &subscriptions} {
+			for kind, reason := range map[string]*string{declared.PublicationsCondition: &publications, declared.SubscriptionsCondition: &subscriptions} {
 				if is := meta.FindStatusCondition(l.observe("blue").Status.Conditions, kind); is != nil {
 					*reason = is.Reason
 				}
@@ -94,7 +96,7 @@ func TestSubscriptionsAreLookedAtWhenSomethingChanged(t *testing.T) {
 			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.has = port.Logical{Publications: []port.Publication{{Name: "out", Database: "app", AllTables: true, Operations: []string{"insert", "update", "delete", "truncate"}}}, Subscriptions: []port.Subscription{one}}
+			s.has = port.Replication{Publications: []port.Publication{{Name: "out", Database: "app", AllTables: true, Operations: []string{"insert", "update", "delete", "truncate"}}}, Subscriptions: []port.Subscription{one}}
 		}
 		same := func(*port.Subscription, *port.Publisher) {}
 		give(same)
@@ -109,9 +111,10 @@ func TestSubscriptionsAreLookedAtWhenSomethingChanged(t *testing.T) {
 		if p, sub := conditions(); p != "AsWanted" || sub != "SubscriptionFailed" {
 			t.Errorf("%s %s", p, sub)
 		}
-		is.Connection = logical.Hash(logical.Source{Host: "other", Port: 5432, Database: "app", User: "u", SSLMode: "prefer"}.Connection())
+		sum := sha256.Sum256([]byte("host='other' port='5432' dbname='app' user='u' sslmode='prefer' connect_timeout='4'"))
+		is.Connection = hex.EncodeToString(sum[:])
 		give(same)
-		time.Sleep(time.Minute)
+		time.Sleep(6 * time.Minute)
 		if p, sub := conditions(); p != "AsWanted" || sub != "AsWanted" {
 			t.Errorf("%s %s: %+v", p, sub, l.observe("blue").Status.Conditions)
 		}
@@ -133,11 +136,11 @@ func TestSubscriptionsAreLookedAtWhenSomethingChanged(t *testing.T) {
 			{"AsWanted", "Streaming", same},
 		} {
 			give(c.change)
-			time.Sleep(90 * time.Second)
+			time.Sleep(6 * time.Minute) // no trouble waits longer for a look
 			if _, sub := conditions(); sub != c.reason || l.observe("blue").Status.Subscriptions[0].State != c.state {
 				t.Errorf("%s, not %s; %+v, not %s", sub, c.reason, l.observe("blue").Status.Subscriptions, c.state)
 			}
-			if n := looks(60, time.Second); (n > 30) == (c.reason == "AsWanted") {
+			if n := looks(60, time.Second); n > 8 || c.reason == "Copying" && n < 5 {
 				t.Errorf("%s: %d looks in a minute", c.reason, n)
 			}
 		}

@@ -82,20 +82,23 @@ func TestLogicalReplicationOfClusters(t *testing.T) {
 		}
 		return i.Name, nil
 	}
-	sql := func(ref control.Ref, text string) (got string, err error) {
+	connect := func(ref control.Ref) (*pgx.Conn, error) {
 		name, err := writer(ref)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		p, err := b.Instances().Locate(ctx, port.Ref{Namespace: ref.Namespace, Name: ref.Name, Instance: name})
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		password, err := Folder(folder(ref)).Password()
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		conn, err := pgx.Connect(ctx, fmt.Sprintf("host=%s port=%d user=postgres password=%s dbname=shop sslmode=disable connect_timeout=2", p.Engine.Host, p.Engine.Port, password))
+		return pgx.Connect(ctx, fmt.Sprintf("host=%s port=%d user=postgres password=%s dbname=shop sslmode=disable connect_timeout=2", p.Engine.Host, p.Engine.Port, password))
+	}
+	sql := func(ref control.Ref, text string) (got string, err error) {
+		conn, err := connect(ref)
 		if err != nil {
 			return "", err
 		}
@@ -161,7 +164,21 @@ func TestLogicalReplicationOfClusters(t *testing.T) {
 	awaits(green, declared.SubscriptionsCondition, "SubscriptionFailed", "password authentication failed")
 	b.must(postgresWrite(password, "r3pl'ica \\"))
 	awaits(green, declared.SubscriptionsCondition, "SubscriptionFailed", `relation "public.orders" does not exist`)
+	// While its statement waits for a transaction of the publisher, users are made.
+	open, err := connect(blue)
+	b.must(err)
+	defer open.Close(ctx)
+	_, err = open.Exec(ctx, "BEGIN; INSERT INTO orders VALUES (0, 'not yet')", pgx.QueryExecModeSimpleProtocol)
+	b.must(err)
 	execute(green, table)
+	const waiting = "SELECT count(*)::text FROM pg_replication_slots WHERE slot_type = 'logical' AND confirmed_flush_lsn IS NULL"
+	gives(blue, waiting, "1")
+	target["users"] = []map[string]any{{"name": "shop"}, {"name": "meanwhile"}}
+	b.must(apply(green, 1, target))
+	gives(green, "SELECT count(*)::text FROM pg_roles WHERE rolname = 'meanwhile'", "1")
+	gives(blue, waiting, "1")
+	_, err = open.Exec(ctx, "ROLLBACK")
+	b.must(err)
 	awaits(green, declared.SubscriptionsCondition, "AsWanted", "")
 	equal()
 	execute(blue, "INSERT INTO orders SELECT n, 'later ' || n FROM generate_series(101, 200) n; UPDATE orders SET item = 'changed' WHERE id < 50; DELETE FROM orders WHERE id = 7")

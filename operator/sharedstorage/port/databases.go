@@ -69,9 +69,9 @@ func declareDatabases(code fault.Code, title, remedy string) *fault.Kind {
 // their cause does.
 var (
 	PasswordMissing = declareDatabases("PASSWORD_MISSING", "the password of a user cannot be read",
-		"Make the Secret (or the file) that the message names, with a password of printable ASCII characters. The user is made, or its password changed, within a minute; until then its former password stays.")
+		"Make the Secret (or the file) that the message names, with a password of printable ASCII characters. It is read at once where its changes are known, otherwise within five minutes; until then the former password stays.")
 	DatabasesFailed = declareDatabases("DATABASES_FAILED", "a user, a database or an extension is not as the spec wants it",
-		"The message is that of PostgreSQL. Give away what depends on it (REASSIGN OWNED, DROP OWNED), close its connections, or change the spec; it is tried again within a minute.")
+		"The message is that of PostgreSQL. Give away what depends on it (REASSIGN OWNED, DROP OWNED), close its connections, or change the spec; it is tried again within five minutes, and at once when the spec changes.")
 	ExtensionMissing = declareDatabases("EXTENSION_MISSING", "the server does not have an extension",
 		"Use an image of the engine, or a package on the machine, that has it (pg_available_extensions); or take it out of spec.databases.")
 )

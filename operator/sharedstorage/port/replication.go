@@ -66,7 +66,7 @@ func declareReplication(code fault.Code, title, remedy string) *fault.Kind {
 // The faults of publications and subscriptions. They stop nothing else of a cluster.
 var (
 	PublicationFailed = declareReplication("PUBLICATION_FAILED", "a publication is not as the spec wants it",
-		"The message is that of PostgreSQL. Make the database or the table that it names, or change spec.publications; it is tried again within ten seconds.")
+		"The message is that of PostgreSQL. Make the database or the table that it names, or change spec.publications; it is tried again within five minutes, and at once when the spec changes.")
 	SubscriptionFailed = declareReplication("SUBSCRIPTION_FAILED", "a subscription is not as the spec wants it, or does not go on",
 		"The message, or the log of the writer (pawl pg logs), says why: a table that is missing, a row that is there already, a publication that is gone. Mend that on the side that it names, or change spec.subscriptions; PostgreSQL tries again by itself.")
 	PublisherUnreachable = declareReplication("PUBLISHER_UNREACHABLE", "the server that a subscription comes from cannot be asked",

@@ -2,13 +2,20 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/goleak"
+
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/store/sql/pgtest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(pgtest.Main(m)) }
 
 // answers is a host whose psql has these answers, and remembers what it was asked.
 type answers struct {
@@ -57,5 +64,51 @@ func TestCompare(t *testing.T) {
 	}
 	if _, err := c.compare(t.Context(), "out", from); err == nil || !strings.Contains(err.Error(), "has no out") {
 		t.Error(err)
+	}
+}
+
+// A row of a table in two publications is published when one of their filters lets it through.
+func TestCompareATableOfTwoPublications(t *testing.T) {
+	c, err := pgx.Connect(t.Context(), pgtest.Start(t, pgtest.Options{NoSync: true}).Database(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	if _, err := c.Exec(t.Context(), `CREATE TABLE orders (id int PRIMARY KEY, item text); INSERT INTO orders SELECT n, 'item ' || n FROM generate_series(1, 10) n;
+		CREATE TABLE plain (id int); INSERT INTO plain VALUES (1);
+		CREATE PUBLICATION low FOR TABLE orders WHERE (id < 3), TABLE plain; CREATE PUBLICATION high FOR TABLE orders WHERE (id > 8); CREATE PUBLICATION every FOR TABLE orders;
+		CREATE TABLE copied AS SELECT * FROM orders WHERE id < 3 OR id > 8`); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(query string, into any) {
+		t.Helper()
+		var text string
+		if err := c.QueryRow(t.Context(), query).Scan(&text); err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+		if err := json.Unmarshal([]byte(text), into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sums := func(tables []publishedTable, filtered bool) (sums []tableSum) {
+		ask(sumQuery(tables, filtered), &sums)
+		return sums
+	}
+	for _, of := range []struct {
+		publications []string
+		rows         int64
+	}{{[]string{"low", "high"}, 4}, {[]string{"high", "low"}, 4}, {[]string{"high"}, 2}, {[]string{"low", "every", "high"}, 10}} {
+		var tables []publishedTable
+		ask(publishedQuery(of.publications), &tables)
+		if n := slices.IndexFunc(tables, func(t publishedTable) bool { return t.Table == "plain" }); (n >= 0) != slices.Contains(of.publications, "low") || n >= 0 && (n != len(tables)-1 || tables[n].Filter != "") {
+			t.Errorf("%v: %+v", of.publications, tables)
+		}
+		if got := sums(tables, true); tables[0].Table != "orders" || !slices.Equal(tables[0].Columns, []string{"id", "item"}) || got[0].Rows != of.rows {
+			t.Errorf("%v: %+v has %+v, not %d rows", of.publications, tables, got, of.rows)
+		} else if of.rows == 4 {
+			if there := sums([]publishedTable{{Schema: "public", Table: "copied", Columns: tables[0].Columns}}, false); there[0] != got[0] {
+				t.Errorf("%v: %+v, and the copy has %+v", of.publications, got, there)
+			}
+		}
 	}
 }
