@@ -157,7 +157,7 @@ func TestPlanDatabasesOnce(t *testing.T) {
 		before := model(found)
 		statements, missing := planDatabases(want, found)
 		if len(missing) > 0 {
-			t.Fatalf("missing: %q", missing)
+			t.Fatalf("missing: %v", missing)
 		}
 		after := before
 		for _, s := range statements {

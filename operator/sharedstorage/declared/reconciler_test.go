@@ -150,6 +150,8 @@ func TestTroublesAreLookedAtEverLess(t *testing.T) {
 	f.databases = port.Databases{Users: []port.User{{Name: "app", Login: true, ConnectionLimit: -1}, {Name: "old"}, {Name: "good", Login: true, ConnectionLimit: -1, Verifier: verifier("s3cret", []byte("salt"), iterations)}}}
 	f.results = map[string]port.StatementResult{"drop user old": {State: "2BP01", Message: "objects depend on it"}}
 	f.replication.Subscriptions = []port.Subscription{subscribed("lost", false), subscribed("good", true)}
+	f.c.Spec.Subscriptions[0].From.Password, f.passwords["lost"] = file("lost"), "pa55"
+	f.replication.Subscriptions[0].Connection = sha(source{Host: "other", Port: 5432, Database: "app", User: "u", Password: "pa55", SSLMode: "prefer"}.Connection())
 
 	asked := f.passes(1800) // at 0, 15, 45, 105, 225, 465, 765, 1065, 1365 and 1665 s
 	for _, what := range []string{"publisher lost", "secret app", "execute drop user old"} {
