@@ -23,7 +23,7 @@ const (
 
 // Memory is a Store without durability, for tests and for programs whose runs may end with the
 // process. Several workers of one process can share it. It implements Claimer, Lister, Definitions,
-// Retainer and Logs, starts no goroutine and has no timer.
+// Retainer, Logs and Limiter, starts no goroutine and has no timer.
 type Memory struct {
 	mu           sync.Mutex
 	runs         map[string]*memoryRun
@@ -32,6 +32,7 @@ type Memory struct {
 	subjects     map[string]*memorySubject
 	due          map[string]*dueHeap // by flow
 	workers      map[string]*memoryWorker
+	limits       map[string]*memoryLimit
 	definitions  map[string]Definition
 	log          eventLog
 	number       int64
@@ -46,6 +47,7 @@ var (
 	_ Definitions = (*Memory)(nil)
 	_ Retainer    = (*Memory)(nil)
 	_ Logs        = (*Memory)(nil)
+	_ Limiter     = (*Memory)(nil)
 )
 
 // memoryRun is a stored run. row holds no records: they are in steps. StepRecord.Row is the
@@ -62,6 +64,8 @@ type memoryRun struct {
 	worker  *memoryWorker // the worker that owns the run; nil: none
 	orphan  bool          // the lease of its worker has expired
 	removed bool
+	waits   bool  // for its limits
+	placed  bool  // has its places
 	dueAt   int64 // key in the heap of its flow
 	heapAt  int   // position in the heap, from 1; 0: not in the heap
 }
@@ -88,6 +92,7 @@ func NewMemory() *Memory {
 		subjects:    map[string]*memorySubject{},
 		due:         map[string]*dueHeap{},
 		workers:     map[string]*memoryWorker{},
+		limits:      map[string]*memoryLimit{},
 		definitions: map[string]Definition{},
 		wake:        make(chan string, 1024),
 	}
@@ -116,7 +121,7 @@ func (m *Memory) Create(ctx context.Context, r *runtype.Run, events []runtype.Ev
 	m.number++
 	run := &memoryRun{number: m.number, subject: subject}
 	run.row = r.CopyRow()
-	run.row.Input, run.row.Labels = bytes.Clone(r.Input), maps.Clone(r.Labels)
+	run.row.Input, run.row.Labels, run.row.Limits = bytes.Clone(r.Input), maps.Clone(r.Labels), slices.Clone(r.Limits)
 	run.row.Revision, run.row.Mail, run.row.Phase, run.row.Queue = 1, 0, runtype.Running, 0
 	run.put(r)
 	if queued {
@@ -124,8 +129,13 @@ func (m *Memory) Create(ctx context.Context, r *runtype.Run, events []runtype.Ev
 		run.row.Phase, run.row.Queue = runtype.Queued, subject.last
 		run.row.Owner, run.row.Epoch, run.row.NextAt = "", 0, time.Time{}
 		subject.queue = append(subject.queue, run)
-	} else if !r.Inline {
-		subject.active = run
+	} else {
+		if !r.Inline {
+			subject.active = run
+		}
+		if len(r.Limits) > 0 && !m.place(run) {
+			run.row.Phase, run.row.Owner, run.row.Epoch, run.row.NextAt = runtype.Queued, "", 0, time.Time{}
+		}
 	}
 	m.subjects[r.Subject] = subject
 	subject.runs = append(subject.runs, run)
@@ -134,7 +144,7 @@ func (m *Memory) Create(ctx context.Context, r *runtype.Run, events []runtype.Ev
 	m.record(run, events)
 
 	switch {
-	case queued:
+	case run.row.Phase == runtype.Queued:
 	case run.row.Owner != "":
 		m.assign(run, m.worker(run.row.Owner, 0, now))
 	default:
@@ -187,6 +197,7 @@ func (m *Memory) Save(ctx context.Context, s *Save) error {
 	keep := run.row // fields that never change after Create
 	run.row = r.CopyRow()
 	run.row.Input, run.row.Labels, run.row.CreatedAt = keep.Input, keep.Labels, keep.CreatedAt
+	run.row.Limits, run.row.Priority = keep.Limits, keep.Priority
 	run.row.Mail, run.row.Revision = mail, r.Revision+1
 	if r.Phase.Final() {
 		run.row.Owner, run.row.NextAt, run.row.Queue = "", time.Time{}, 0
@@ -217,6 +228,7 @@ func (m *Memory) Save(ctx context.Context, s *Save) error {
 		m.schedule(run)
 	}
 	if ends {
+		m.unplace(run, now)
 		m.promote(run, now)
 	}
 	r.Revision, r.Mail = run.row.Revision, run.row.Mail
@@ -238,10 +250,18 @@ func (m *Memory) promote(run *memoryRun, now time.Time) {
 	next := subject.queue[0]
 	subject.queue = slices.Delete(subject.queue, 0, 1)
 	subject.active = next
-	next.row.Phase, next.row.Queue, next.row.NextAt = runtype.Running, 0, now
+	next.row.Queue = 0
 	next.row.Revision++
-	m.schedule(next)
-	m.sendWake(next.row.ID)
+	if len(next.row.Limits) == 0 || m.place(next) {
+		m.begin(next, now)
+	}
+}
+
+// begin makes a queued run Running and due.
+func (m *Memory) begin(run *memoryRun, now time.Time) {
+	run.row.Phase, run.row.NextAt = runtype.Running, now
+	m.schedule(run)
+	m.sendWake(run.row.ID)
 }
 
 // Send stores a signal for a run. See Store.
@@ -349,7 +369,7 @@ func (run *memoryRun) find(s *runtype.StepRecord) int {
 func (run *memoryRun) load() *runtype.Run {
 	r := new(runtype.Run)
 	*r = run.row.CopyRow()
-	r.Input, r.Labels = bytes.Clone(run.row.Input), maps.Clone(run.row.Labels)
+	r.Input, r.Labels, r.Limits = bytes.Clone(run.row.Input), maps.Clone(run.row.Labels), slices.Clone(run.row.Limits)
 	if len(run.steps) > 0 {
 		records := make([]*runtype.StepRecord, len(run.steps), len(run.steps)+4)
 		for i, s := range run.steps {

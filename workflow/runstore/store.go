@@ -17,8 +17,9 @@ import (
 // know whether the write happened.
 type Store interface {
 	// Create stores a new run with its first events and decides its phase: Running, or Queued with
-	// an increasing number if another run of the subject is active. Inline runs are never queued.
-	// If 100 runs wait already, it fails with QUEUE_FULL. If the id is known, Create changes
+	// an increasing number if another run of the subject is active (inline runs are never queued so), or
+	// Queued without a number until its limits let it start: see Limiter.
+	// If 100 runs of the subject wait already, it fails with QUEUE_FULL. If the id is known, Create changes
 	// nothing and returns the stored run. It keeps Owner and Epoch if the run is Running (the
 	// worker that creates it owns it) and clears them if it is Queued.
 	Create(ctx context.Context, r *runtype.Run, events []runtype.Event) (*runtype.Run, error)
@@ -31,7 +32,7 @@ type Store interface {
 	// (else ErrConflict) and the stored epoch is not newer than r.Epoch (else ErrFenced). On
 	// success it increments r.Revision, sets r.Mail to the count of the store, and clears Changed.
 	// A final phase starts the next queued run of the subject, unless this run is Inline or was
-	// Queued itself. A save without Owner makes the run due at once, whatever r.NextAt says, if
+	// Queued with a number; and the runs that waited for its limits. A save without Owner makes the run due at once, whatever r.NextAt says, if
 	// r.Mail is lower than the count of the store: so no signal is overlooked.
 	Save(ctx context.Context, s *Save) error
 
@@ -114,6 +115,37 @@ type Loaded struct {
 	Run     *runtype.Run
 	Signals []runtype.Signal
 }
+
+// Limiter is a store that limits by key how many runs run at once. A run without an active run of its
+// subject starts when it is the first of all its keys and each of them has a free place; it takes all its
+// places in one step. The first of a key is the run with the lowest Rank. A run keeps its places until it ends,
+// whatever its phase and whoever owns it.
+type Limiter interface {
+	// SetLimit makes a number count for a key in place of what its runs say. 0: none may start. The runs
+	// that run already go on.
+	SetLimit(ctx context.Context, key string, atOnce int) error
+	// ResetLimit makes the numbers of the runs count again.
+	ResetLimit(ctx context.Context, key string) error
+	// Limits returns the keys that were set, or that an active run has, in order. limit 0: 1,000.
+	Limits(ctx context.Context, after string, limit int) ([]KeyLimit, error)
+	// LimitsOf returns the limits of a run in the order of its keys. It is empty for a run that has ended,
+	// has none, or waits behind another run of its subject.
+	LimitsOf(ctx context.Context, id string) ([]KeyLimit, error)
+}
+
+// KeyLimit is the state of a key.
+type KeyLimit struct {
+	Key     string
+	AtOnce  int      // the number that counts: the set one, else that of the run (Limits: of the first that waits, else of the newest that runs)
+	Set     bool     // AtOnce was set in the store
+	Running int      // runs that have a place
+	Waiting int      // runs that wait for one
+	Before  int      // LimitsOf: runs that wait before it
+	Holders []string // ids of runs that have a place, the oldest first, at most MaxHolders
+}
+
+// MaxHolders bounds KeyLimit.Holders.
+const MaxHolders = 10
 
 // Query selects runs for APIs, the command line and the console.
 type Query struct {

@@ -68,12 +68,14 @@ type Run struct {
 	Inline    bool   // a child of a run with the same subject: it takes no slot of the subject
 	Depth     int
 	Input     json.RawMessage
+	Limits    []Limit // ordered by key; never changes
+	Priority  int     // among the runs that wait for the same limit: higher first; default 0
 
 	Phase     Phase
 	Revision  int64 // raised by each Save
 	Epoch     int64 // raised by each claim
 	Owner     string
-	Queue     int64     // number in the queue of the subject, in phase Queued
+	Queue     int64     // number in the queue of the subject, in phase Queued; 0 in that phase: it waits for its limits
 	NextAt    time.Time // time at which it is due; zero: when something happens
 	CreatedAt time.Time
 	StartedAt time.Time

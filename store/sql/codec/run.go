@@ -236,6 +236,12 @@ func AppendBirth(b []byte, r *runtype.Run) []byte {
 	if e.uint(uint64(len(r.Labels))); len(r.Labels) > 0 {
 		e.json(r.Labels)
 	}
+	if len(r.Limits) > 0 || r.Priority != 0 {
+		e.int(int64(r.Priority))
+		if e.uint(uint64(len(r.Limits))); len(r.Limits) > 0 {
+			e.json(r.Limits)
+		}
+	}
 	return e.b
 }
 
@@ -245,6 +251,12 @@ func ReadBirth(data []byte, r *runtype.Run) error {
 	r.RequestID, r.Actor, r.Reason, r.ParentRef, r.Depth = d.text(), d.text(), d.text(), d.text(), int(d.int())
 	if d.uint() > 0 {
 		d.json(&r.Labels)
+	}
+	if len(d.b) > 0 {
+		r.Priority = int(d.int())
+		if d.uint() > 0 {
+			d.json(&r.Limits)
+		}
 	}
 	return d.err
 }
