@@ -12,6 +12,8 @@
 //	event  one row a save, in the order of writing: the events of the save and
 //	       the records that it settled; each row of a run names the row before
 //	run_log  one row a batch of lines of an attempt; run_log_size
+//	run_limit  one row a key of a run that is limited and goes on; limit_value
+//	       (and limit_changed in PostgreSQL)
 //	signal, input, definition, migration
 //	object, change, feed, lock, idempotency
 //	container_cluster and its detail tables, job, cluster_event, setting:

@@ -179,6 +179,10 @@ func (m *Memory) LimitsOf(ctx context.Context, id string) ([]KeyLimit, error) {
 	for _, want := range run.row.Limits {
 		l := m.limits[want.Key]
 		state := l.state(want.Key, want.AtOnce)
+		oldest := slices.SortedFunc(slices.Values(l.holders), func(a, b *memoryRun) int { return cmp.Compare(a.number, b.number) })
+		for _, holder := range oldest[:min(len(oldest), MaxHolders)] {
+			state.Holders = append(state.Holders, holder.row.ID)
+		}
 		if run.waits {
 			state.Before, _ = slices.BinarySearchFunc(l.waiting, run, byRank)
 		}
@@ -196,10 +200,6 @@ func (l *memoryLimit) state(key string, atOnce int) KeyLimit {
 	s := KeyLimit{Key: key, AtOnce: atOnce, Running: len(l.holders), Waiting: len(l.waiting)}
 	if l.set != nil {
 		s.AtOnce, s.Set = *l.set, true
-	}
-	oldest := slices.SortedFunc(slices.Values(l.holders), func(a, b *memoryRun) int { return cmp.Compare(a.number, b.number) })
-	for _, run := range oldest[:min(len(oldest), MaxHolders)] {
-		s.Holders = append(s.Holders, run.row.ID)
 	}
 	return s
 }

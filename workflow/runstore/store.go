@@ -141,7 +141,7 @@ type KeyLimit struct {
 	Running int      // runs that have a place
 	Waiting int      // runs that wait for one
 	Before  int      // LimitsOf: runs that wait before it
-	Holders []string // ids of runs that have a place, the oldest first, at most MaxHolders
+	Holders []string // LimitsOf: ids of runs that have a place, the oldest first, at most MaxHolders
 }
 
 // MaxHolders bounds KeyLimit.Holders.

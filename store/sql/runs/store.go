@@ -32,6 +32,7 @@ var (
 	_ runstore.Definitions = (*Store)(nil)
 	_ runstore.Retainer    = (*Store)(nil)
 	_ runstore.Logs        = (*Store)(nil)
+	_ runstore.Limiter     = (*Store)(nil)
 )
 
 // Dialect is the part of a run store that differs between the databases.
@@ -43,6 +44,8 @@ type Dialect interface {
 	Save(ctx context.Context, s *runstore.Save) error
 	// Send implements runstore.Store.
 	Send(ctx context.Context, id string, s runtype.Signal) error
+	// ChangeLimit executes a statement that changes the number of a key, and starts the runs that may start then.
+	ChangeLimit(ctx context.Context, key string, change db.Statement) error
 	// Remove implements runstore.Retainer.
 	Remove(ctx context.Context, ids []string) error
 	// Close ends the writers after the writes under way. Later writes fail with STORE_UNAVAILABLE.
@@ -129,7 +132,7 @@ func (s *Store) Create(ctx context.Context, r *runtype.Run, events []runtype.Eve
 // caller's run.
 func (n *NewRun) stored(made Created) (*runtype.Run, error) {
 	out := *n.Run
-	out.Input, out.Labels = bytes.Clone(out.Input), maps.Clone(out.Labels)
+	out.Input, out.Labels, out.Limits = bytes.Clone(out.Input), maps.Clone(out.Labels), slices.Clone(out.Limits)
 	out.Revision, out.Mail = 1, 0
 	out.Phase, out.Queue, out.Owner, out.Epoch, out.NextAt = made.Phase, made.Queue, made.Owner, made.Epoch, db.Instant(made.NextAt)
 	var steps []*runtype.StepRecord

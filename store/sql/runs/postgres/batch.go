@@ -25,6 +25,7 @@ func (w *writer) commit(c *pgconn.PgConn, batch []*write) ([]result, error) {
 	pipe.creates(batch, results)
 	pipe.saves(batch, results)
 	var promoted []string
+	freed := pipe.freeLimits(batch)
 	pipe.promote(batch, &promoted)
 	pipe.notify(batch)
 
@@ -49,7 +50,7 @@ func (w *writer) commit(c *pgconn.PgConn, batch []*write) ([]result, error) {
 		size += op.size()
 	}
 	w.db.CountCommit(len(batch), len(pipe.readers), size)
-	for _, id := range promoted {
+	for _, id := range append(promoted, freed...) {
 		w.db.Waker.Notify(id)
 	}
 	return results, nil
@@ -120,7 +121,25 @@ func (p *pipe) creates(batch []*write, results []result) {
 		postgres.ByteaArray(ops, func(op *write) []byte { return op.Events }),
 		postgres.ByteaArray(ops, func(op *write) []byte { return op.Steps }),
 		postgres.ByteaArray(ops, input),
+		postgres.Int8Array(ops, func(op *write) int64 { return int64(len(op.create.Run.Limits)) }),
 	)
+	type limit struct {
+		run *runtype.Run
+		runtype.Limit
+	}
+	var limits []limit
+	for _, op := range ops {
+		for _, l := range op.create.Run.Limits {
+			limits = append(limits, limit{op.create.Run, l})
+		}
+	}
+	if len(limits) > 0 {
+		p.add("limit", nil,
+			postgres.TextArray(limits, func(l limit) string { return l.run.ID }),
+			postgres.TextArray(limits, func(l limit) string { return l.Key }),
+			postgres.Int8Array(limits, func(l limit) int64 { return int64(l.AtOnce) }),
+			postgres.Int8Array(limits, func(l limit) int64 { return l.run.Rank() }))
+	}
 	type label struct{ run, key, value string }
 	var labels []label
 	for _, op := range ops {
@@ -226,6 +245,23 @@ func (p *pipe) saveAll(ops []*write, read func([][]byte)) {
 		postgres.ByteaArray(ops, func(op *write) []byte { return op.Events }),
 		postgres.ByteaArray(ops, func(op *write) []byte { return op.Steps }),
 	)
+}
+
+// freeLimits frees the places of the runs that have ended. It returns an id for the wake-up of this process: a run
+// that is not in its hands is only a reason to claim.
+func (p *pipe) freeLimits(batch []*write) (wake []string) {
+	var ended []*write
+	for _, op := range batch {
+		if op.freesLimits != "" {
+			ended = append(ended, op)
+		}
+	}
+	if len(ended) == 0 {
+		return nil
+	}
+	p.add("free", nil, postgres.Int8Array(ended, func(op *write) int64 { return op.k }))
+	p.add("notify", nil, []byte(ended[0].freesLimits))
+	return []string{ended[0].freesLimits}
 }
 
 func (p *pipe) promote(batch []*write, promoted *[]string) {

@@ -14,11 +14,12 @@ import (
 )
 
 // idleClaimSQL is the whole of most claims: the worker's lease lasts for more than half
-// its time, no other worker is dead, and no run is due. It writes nothing.
+// its time, no other worker is dead, no limit has changed, and no run is due. It writes nothing.
 const idleClaimSQL = `
 SELECT w.k,
 	w.until > pawl_now() + $2::int8 / 2
 	AND NOT EXISTS (SELECT FROM worker o WHERE (o.lost OR o.until <= pawl_now() AND o.k <> w.k) AND EXISTS (SELECT FROM run r WHERE r.owner = o.k))
+	AND NOT EXISTS (SELECT FROM limit_changed)
 	AND NOT ($3::int8 > 0 AND EXISTS (SELECT FROM run WHERE due_at <= pawl_now() AND phase < 6 AND flow <> ALL($4::text[]))),
 	(` + nextSQL + `)
 FROM worker w WHERE w.name = $1 AND NOT w.lost`
@@ -38,10 +39,11 @@ const claimedSQL = `SELECT ` + fullColumns + ` FROM run r JOIN worker v ON v.k =
 WHERE v.name = $1 AND NOT v.lost AND r.xmin = pg_current_xact_id()::xid ORDER BY r.next_at, r.k`
 
 // nextSQL returns when to claim again: at the earliest future due time, or at the end of
-// another worker's lease.
+// another worker's lease; soon if a limited run that may start could not be read.
 const nextSQL = `
 SELECT coalesce(least(
 	(SELECT min(due_at) FROM run WHERE due_at > pawl_now()),
+	(SELECT CASE WHEN EXISTS (SELECT FROM limit_changed) THEN pawl_now() + 20000000 END),
 	(SELECT min(until) FROM worker o WHERE NOT lost AND name <> $1 AND EXISTS (SELECT FROM run r WHERE r.owner = o.k))), 0)`
 
 // unreadableFor is how long an unreadable run is left alone. Then any worker tries
@@ -69,6 +71,7 @@ func (d *dialect) Claim(ctx context.Context, c runstore.Claim) (runstore.Claimed
 	var out runstore.Claimed
 	var unreadable []int64
 	var b pgx.Batch // one pipeline, so one transaction
+	b.Queue(`SELECT pawl_start_limited()`)
 	b.Queue(`SELECT pawl_bury($1)`, c.Worker)
 	b.Queue(`SELECT pawl_worker($1, $2)`, c.Worker, lease).QueryRow(func(row pgx.Row) error { return row.Scan(&k) })
 	if c.Limit > 0 {
@@ -132,6 +135,7 @@ func (d *dialect) ClaimRun(ctx context.Context, worker, id string, lease time.Du
 	var loaded runstore.Loaded
 	var damage error
 	var b pgx.Batch // one pipeline, and so one transaction
+	b.Queue(`SELECT pawl_start_limited()`)
 	b.Queue(`SELECT pawl_worker($1, $2)`, worker, int64(leaseOf(lease))).QueryRow(func(row pgx.Row) error { return row.Scan(&k) })
 	b.Queue(takenSQL, id).QueryRow(func(row pgx.Row) error { return row.Scan(&owner, &dead, &final) })
 	b.Queue(takeRunSQL, worker, id)

@@ -74,31 +74,40 @@ FROM unnest($1::int8[], $2::int8[], $3::text[], $4::text[], $5::bytea[]) AS m(k,
 WHERE EXISTS (SELECT FROM run r WHERE r.k = m.k AND r.revision = m.rev + 1 AND r.xmin = pg_current_xact_id()::xid)
 ORDER BY m.receiver`
 
-// promoteSQL gives the free slot of each subject to the run that has waited longest. It
+// promoteSQL gives the free slot of each subject to the run that has waited longest. A limited run then waits for
+// its limits. It
 // depends only on stored rows, so it may be executed at any time. The writer executes it
 // twice, because a concurrent cancel may take the first candidate.
 const promoteSQL = `
-UPDATE run q SET phase = 2, queue_no = 0, revision = revision + 1, next_at = pawl_now(),
-	due_at = CASE WHEN owner IS NULL THEN pawl_now() END
-FROM (SELECT DISTINCT ON (subject) k FROM run WHERE subject = ANY($1::text[]) AND phase = 1 ORDER BY subject, queue_no) n
-WHERE q.k = n.k AND q.phase = 1
-	AND NOT EXISTS (SELECT FROM run a WHERE a.subject = q.subject AND a.phase BETWEEN 2 AND 5 AND NOT a.inline)
-RETURNING q.id`
+WITH won AS (
+	UPDATE run q SET phase = CASE WHEN q.limited THEN 1 ELSE 2 END, queue_no = 0, revision = revision + 1,
+		next_at = CASE WHEN q.limited THEN q.next_at ELSE pawl_now() END,
+		due_at = CASE WHEN q.limited THEN q.due_at WHEN owner IS NULL THEN pawl_now() END
+	FROM (SELECT DISTINCT ON (subject) k FROM run WHERE subject = ANY($1::text[]) AND phase = 1 AND queue_no > 0 ORDER BY subject, queue_no) n
+	WHERE q.k = n.k AND q.phase = 1 AND q.queue_no > 0
+		AND NOT EXISTS (SELECT FROM run a WHERE a.subject = q.subject AND a.phase < 6 AND a.queue_no = 0 AND NOT a.inline)
+	RETURNING q.id, q.k, q.limited
+), line AS (
+	UPDATE run_limit l SET state = 1 FROM won WHERE won.limited AND l.run = won.k RETURNING l.key
+), changed AS (
+	INSERT INTO limit_changed (key) SELECT DISTINCT key FROM line
+)
+SELECT id FROM won`
 
-// createSQL stores new runs as Running, with their input and their first events and
+// createSQL stores new runs as Running, or Queued if they are limited, with their input and their first events and
 // records. A run that it does not return exists already, or its subject is busy. It
 // works in a fixed order, so that two writers never deadlock.
 const createSQL = `
 WITH s AS MATERIALIZED (
 	SELECT nextval('run_k_seq') AS k, u.*
 	FROM unnest($1::text[], $2::text[], $3::int8[], $4::text[], $5::text[], $6::text[], $7::int8[], $8::bytea[], $9::int8[], $10::int8[], $11::int8[], $12::int8[], $13::bytea[],
-		$14::int8[], $15::bytea[], $16::bytea[], $17::bytea[]) AS u(id, flow, version, hash, subject, parent, inline, birth, created, epoch, owner, next, body, seq, ev, st, input)
+		$14::int8[], $15::bytea[], $16::bytea[], $17::bytea[], $18::int8[]) AS u(id, flow, version, hash, subject, parent, inline, birth, created, epoch, owner, next, body, seq, ev, st, input, limited)
 ), won AS (
-	INSERT INTO run (k, id, flow, version, hash, subject, parent, inline, birth, created, phase, queue_no, revision, epoch, owner, mail, next_at, due_at, ended, body)
+	INSERT INTO run (k, id, flow, version, hash, subject, parent, inline, birth, created, phase, queue_no, revision, epoch, owner, mail, next_at, due_at, ended, body, limited)
 	OVERRIDING SYSTEM VALUE
-	SELECT s.k, s.id, s.flow, s.version, s.hash, s.subject, NULLIF(s.parent, ''), s.inline <> 0, s.birth, s.created, 2, 0, 1, s.epoch, w.k, 0,
-		CASE WHEN w.k IS NULL AND s.next = 0 THEN pawl_now() ELSE s.next END,
-		CASE WHEN w.k IS NULL THEN CASE WHEN s.next = 0 THEN pawl_now() ELSE s.next END END, 0, s.body
+	SELECT s.k, s.id, s.flow, s.version, s.hash, s.subject, NULLIF(s.parent, ''), s.inline <> 0, s.birth, s.created, CASE WHEN s.limited <> 0 THEN 1 ELSE 2 END, 0, 1, s.epoch, w.k, 0,
+		CASE WHEN s.limited <> 0 THEN 0 WHEN w.k IS NULL AND s.next = 0 THEN pawl_now() ELSE s.next END,
+		CASE WHEN s.limited <> 0 THEN NULL WHEN w.k IS NULL THEN CASE WHEN s.next = 0 THEN pawl_now() ELSE s.next END END, 0, s.body, s.limited <> 0
 	FROM s LEFT JOIN worker w ON w.k = s.owner AND NOT w.lost
 	ORDER BY s.subject, s.id
 	ON CONFLICT DO NOTHING
@@ -123,5 +132,5 @@ const notifySQL = `SELECT pg_notify('` + postgres.RunChannel + `', $1)`
 // statements are prepared on each writer's connection, under these names.
 var statements = map[string]string{
 	"save": saveSQL, "one": oneSQL, "pin": pinSQL, "take": takeSQL, "mail": mailSQL, "promote": promoteSQL,
-	"create": createSQL, "label": labelSQL, "notify": notifySQL,
+	"create": createSQL, "label": labelSQL, "notify": notifySQL, "limit": limitSQL, "free": freeSQL,
 }

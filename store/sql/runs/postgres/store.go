@@ -109,7 +109,10 @@ const firstLease = 15 * time.Second
 // Create implements runs.Dialect.
 func (d *dialect) Create(ctx context.Context, n *runs.NewRun) (runs.Created, error) {
 	op := &write{Encoded: n.Encoded, create: n, epoch: n.Run.Epoch, next: db.Nanos(n.Run.NextAt)}
-	if n.Run.Owner != "" {
+	limited := len(n.Run.Limits) > 0
+	if limited {
+		op.epoch = 0 // a claim lets it start
+	} else if n.Run.Owner != "" {
 		var err error
 		if op.owner, err = d.lease(ctx, n.Run.Owner, firstLease); err != nil {
 			return runs.Created{}, err
@@ -132,6 +135,9 @@ func (d *dialect) Create(ctx context.Context, n *runs.NewRun) (runs.Created, err
 
 func created(r *runtype.Run, done result) runs.Created {
 	c := runs.Created{Key: done.k, Epoch: r.Epoch, NextAt: done.next, Phase: runtype.Running, Owner: r.Owner}
+	if len(r.Limits) > 0 {
+		c.Phase, c.Epoch = runtype.Queued, 0
+	}
 	if !done.owned {
 		c.Owner = ""
 	}
@@ -151,10 +157,15 @@ func (d *dialect) createOrQueue(ctx context.Context, op *write) (runs.Created, e
 		for key, value := range r.Labels {
 			keys, values = append(keys, key), append(values, value)
 		}
+		limits, atOnce := []string{}, []int64{}
+		for _, l := range r.Limits {
+			limits, atOnce = append(limits, l.Key), append(atOnce, int64(l.AtOnce))
+		}
 		d.db.Count(1, int(op.size()))
-		err := d.db.Pool.QueryRow(ctx, `SELECT pawl_queue($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
+		err := d.db.Pool.QueryRow(ctx, `SELECT pawl_queue($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
 			r.ID, r.Flow, r.Version, r.Hash, r.Subject, r.Parent, r.Inline, op.create.Birth, db.Nanos(r.CreatedAt),
-			op.Body, runstore.MaxQueued, op.Seq, op.Events, op.Steps, input(op), keys, values).Scan(&code)
+			op.Body, runstore.MaxQueued, op.Seq, op.Events, op.Steps, input(op), keys, values,
+			limits, atOnce, r.Rank()).Scan(&code)
 		switch {
 		case err != nil:
 			return known, postgres.Fault(err)
@@ -186,6 +197,9 @@ func (d *dialect) Save(ctx context.Context, s *runstore.Save) error {
 		phase: codec.PhaseNumber(r.Phase), consumed: s.Consumed, outgoing: s.Mail}
 	if r.Phase.Final() {
 		op.freesSubject, op.subject, op.next = !r.Inline, r.Subject, 0
+		if len(r.Limits) > 0 {
+			op.freesLimits = r.ID
+		}
 	} else if r.Owner != "" {
 		if op.owner, err = d.lease(ctx, r.Owner, firstLease); err != nil {
 			return err
@@ -258,6 +272,7 @@ func (d *dialect) Remove(ctx context.Context, ids []string) error {
 			e AS (DELETE FROM event WHERE run IN (SELECT k FROM gone)),
 			i AS (DELETE FROM input WHERE run IN (SELECT k FROM gone)),
 			l AS (DELETE FROM run_label WHERE run IN (SELECT k FROM gone)),
+			p AS (DELETE FROM run_limit WHERE run IN (SELECT k FROM gone)),
 			g AS (DELETE FROM run_log WHERE run IN (SELECT k FROM gone)),
 			z AS (DELETE FROM run_log_size WHERE run IN (SELECT k FROM gone))
 		DELETE FROM signal WHERE run IN (SELECT k FROM gone)`, ids)
@@ -286,14 +301,18 @@ func (d *dialect) Restorer(x db.Session) (func(runs.Dump) []db.Statement, error)
 		case !r.NextAt.IsZero():
 			due = db.Nanos(r.NextAt)
 		}
-		list := []db.Statement{{SQL: `INSERT INTO run (k, id, flow, version, hash, subject, parent, inline, birth, created, phase, queue_no, revision, epoch, mail, next_at, due_at, ended, body)
-			OVERRIDING SYSTEM VALUE VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''), $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`,
+		list := []db.Statement{{SQL: `INSERT INTO run (k, id, flow, version, hash, subject, parent, inline, birth, created, phase, queue_no, revision, epoch, mail, next_at, due_at, ended, body, limited)
+			OVERRIDING SYSTEM VALUE VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''), $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
 			Args: []any{k, r.ID, r.Flow, r.Version, r.Hash, r.Subject, r.Parent, r.Inline, n.Birth, db.Nanos(r.CreatedAt), codec.PhaseNumber(r.Phase), r.Queue,
-				r.Revision, r.Epoch, r.Mail, db.Nanos(r.NextAt), due, db.Nanos(r.EndedAt), n.Body}}}
+				r.Revision, r.Epoch, r.Mail, db.Nanos(r.NextAt), due, db.Nanos(r.EndedAt), n.Body, len(r.Limits) > 0}}}
 		add := func(sql string, args ...any) {
 			list = append(list, db.Statement{SQL: sql, Args: append([]any{k}, args...)})
 		}
 		list = append(list, runs.LabelStatements(k, r.Labels)...)
+		list = append(list, runs.LimitStatements(k, r)...)
+		for _, l := range r.Limits {
+			list = append(list, db.Statement{SQL: `INSERT INTO limit_changed (key) VALUES ($1)`, Args: []any{l.Key}})
+		}
 		list = append(list, runs.LogStatements(k, dump)...)
 		if len(r.Input) > 0 {
 			add(`INSERT INTO input (run, data) VALUES ($1, $2)`, []byte(r.Input))

@@ -133,6 +133,7 @@ type write struct {
 	pin                                     *pin // of a save that moves the run to another definition
 	freesSubject                            bool // the save ends a run, so that the next run of the subject may begin
 	subject                                 string
+	freesLimits                             string // id of a limited run that the save ends
 
 	done chan result // has a buffer of one
 }

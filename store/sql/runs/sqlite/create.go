@@ -119,8 +119,21 @@ func (op *create) Execute(w *sqlite.Writer) error {
 		}
 	}
 	w.Counters[lastRun] = c.row
+	if err := op.rest(w, c.row); err != nil {
+		return sqlite.Partial(err)
+	}
+	if len(r.Limits) > 0 {
+		waits, err := putLimits(w, c.row, &r)
+		if err == nil && waits {
+			r.Phase, r.Owner, r.Epoch, r.NextAt = runtype.Queued, "", 0, time.Time{}
+			err = w.Exec("UPDATE run SET phase = ?, owner = NULL, epoch = 0, due = NULL WHERE row = ?", codec.PhaseNumber(r.Phase), c.row)
+		}
+		if err != nil {
+			return sqlite.Partial(err)
+		}
+	}
 	op.made = runs.Created{Key: c.row, Queue: r.Queue, Epoch: r.Epoch, NextAt: db.Nanos(r.NextAt), Phase: r.Phase, Owner: r.Owner}
-	return sqlite.Partial(op.rest(w, c.row))
+	return nil
 }
 
 // rest writes the other rows of a new run.
@@ -173,7 +186,7 @@ func (d *dialect) Restorer(x db.Session) (func(runs.Dump) []db.Statement, error)
 				newest[1] = last[lastEvent]
 			}
 		}
-		c := columns{row: row, mail: r.Mail, slot: !r.Inline && !r.Phase.Final() && r.Phase != runtype.Queued, body: runs.PutPointers(n.Body, newest[0], newest[1])}
+		c := columns{row: row, mail: r.Mail, slot: !r.Inline && !r.Phase.Final() && r.Queue == 0, body: runs.PutPointers(n.Body, newest[0], newest[1])}
 		switch {
 		case r.Phase.Final():
 			c.ended = db.Nanos(r.EndedAt)
@@ -185,6 +198,7 @@ func (d *dialect) Restorer(x db.Session) (func(runs.Dump) []db.Statement, error)
 		r.Owner = ""
 		list := []db.Statement{{SQL: insertRunSQL, Args: insertRun(r, c)}, {SQL: insertBirthSQL, Args: []any{row, n.Birth, []byte(r.Input)}}}
 		list = append(list, runs.LabelStatements(row, r.Labels)...)
+		list = append(list, runs.LimitStatements(row, r)...)
 		list = append(list, runs.LogStatements(row, dump)...)
 		for _, id := range dump.Seen {
 			list = append(list, db.Statement{SQL: insertSignalSQL, Args: []any{row, id, nil}})

@@ -70,7 +70,7 @@ func (d *dialect) remove(w *sqlite.Writer, id string) error {
 			return err
 		}
 	}
-	for _, sql := range []string{"DELETE FROM signal WHERE run = ?", "DELETE FROM birth WHERE run = ?", "DELETE FROM run_label WHERE run = ?", "DELETE FROM run_log WHERE run = ?", "DELETE FROM run_log_size WHERE run = ?", "DELETE FROM run WHERE row = ?"} {
+	for _, sql := range []string{"DELETE FROM signal WHERE run = ?", "DELETE FROM birth WHERE run = ?", "DELETE FROM run_label WHERE run = ?", "DELETE FROM run_limit WHERE run = ?", "DELETE FROM run_log WHERE run = ?", "DELETE FROM run_log_size WHERE run = ?", "DELETE FROM run WHERE row = ?"} {
 		if err := w.Exec(sql, row); err != nil {
 			return err
 		}

@@ -207,6 +207,11 @@ func (op *save) saveSlowly(w *sqlite.Writer, body []byte) error {
 	if err := op.d.addEvent(w, old.row, op.Encoded); err != nil {
 		return err
 	}
+	if r.Phase.Final() && len(r.Limits) > 0 {
+		if err := freePlaces(w, old.row, now, &op.toWake); err != nil {
+			return err
+		}
+	}
 	if old.slot && r.Phase.Final() {
 		if err := promote(w, r.Subject, now, &op.toWake); err != nil {
 			return err
@@ -271,6 +276,19 @@ func promote(w *sqlite.Writer, subject string, now time.Time, toWake *[]string) 
 	}, subject)
 	if err != nil || next == 0 {
 		return err
+	}
+	keys, err := limitKeys(w, "SELECT key FROM run_limit WHERE run = ?", next)
+	if err != nil {
+		return err
+	}
+	if len(keys) > 0 { // it waits for its limits now
+		if err := w.Exec("UPDATE run SET slot = 1, queue_no = 0, revision = revision + 1 WHERE row = ?", next); err != nil {
+			return err
+		}
+		if err := w.Exec("UPDATE run_limit SET state = 1 WHERE run = ?", next); err != nil {
+			return err
+		}
+		return startWaiting(w, keys, now, toWake)
 	}
 	*toWake = append(*toWake, id)
 	return w.Exec(`UPDATE run SET phase = ?, slot = 1, queue_no = 0, revision = revision + 1,

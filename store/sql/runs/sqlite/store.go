@@ -72,6 +72,9 @@ func New(ctx context.Context, on *sqlite.DB) (*runs.Store, error) {
 	if err == nil && on.IsOwner() {
 		err = d.loadOrphans(ctx)
 	}
+	if err == nil && on.IsOwner() {
+		err = d.startAll()
+	}
 	return d.runs, err
 }
 
