@@ -295,7 +295,7 @@ func (j *decider[T]) follow() Decision {
 		}
 		return j.moveToElse(code, message)
 	case runtype.Queued:
-		return j.wait("Queued", "run %s waits until another run of the object has ended", run.ID)
+		return j.wait("Queued", "run %s waits for another run of the object, or for its limits", run.ID)
 	default:
 		j.outdated()
 		return j.wait(string(j.p.State), "%s", j.noted(run.where()))

@@ -77,6 +77,12 @@ func runFacts(r Run, now time.Time, style Style) facts {
 	f.add("Request", r.RequestID)
 	f.add("Parent", r.Parent)
 	f.add("Labels", pairs(r.Labels))
+	for _, l := range r.Limits {
+		f.add("Limit", limitFact(l))
+	}
+	if r.Priority != 0 {
+		f.add("Priority", strconv.Itoa(r.Priority))
+	}
 	f.add("Created", moment(r.CreatedAt, now, style))
 	f.add("Started", moment(r.StartedAt, now, style))
 	f.add("Ended", moment(r.EndedAt, now, style))
@@ -98,6 +104,21 @@ func runFacts(r Run, now time.Time, style Style) facts {
 	f.add("Input", compact(r.Input))
 	f.add("Revision", fmt.Sprintf("%d  epoch %d", r.Revision, r.Epoch))
 	return f
+}
+
+func limitFact(l Limit) string {
+	if l.Running+l.Waiting == 0 { // it has ended, or is behind another run
+		return fmt.Sprintf("%s  %d at once", l.Key, l.AtOnce)
+	}
+	var holders []string
+	for _, id := range l.Holders {
+		holders = append(holders, Short(id))
+	}
+	text := join("  ", l.Key, places(l))
+	if l.Set {
+		text += "  set by pawl limits"
+	}
+	return join("  ", text, "places: "+strings.Join(holders, ", "))
 }
 
 func faultFacts(v Fault, id string) facts {

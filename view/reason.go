@@ -31,6 +31,9 @@ func reason(r Run, now time.Time) string {
 	current := r.Current()
 	switch r.Phase {
 	case runtype.Queued:
+		if r.WaitsForLimits() {
+			return limitReason(r, now)
+		}
 		if r.Behind != "" {
 			return "behind " + Short(r.Behind)
 		}
@@ -51,6 +54,27 @@ func reason(r Run, now time.Time) string {
 		}
 	}
 	return ""
+}
+
+// limitReason names the first limit that keeps the run waiting.
+func limitReason(r Run, now time.Time) string {
+	waited := Took(now.Sub(r.CreatedAt))
+	var keys []string
+	for _, l := range r.Limits {
+		if l.Waiting > 0 && (l.Before > 0 || l.Running >= l.AtOnce) {
+			return join(", ", fmt.Sprintf("waits for limit %s: %s", l.Key, places(l)), waited)
+		}
+		keys = append(keys, l.Key)
+	}
+	return join(", ", "waits for limit "+strings.Join(keys, ", "), waited)
+}
+
+func places(l Limit) string {
+	before := ""
+	if l.Before > 0 {
+		before = fmt.Sprintf("%d before it", l.Before)
+	}
+	return join(", ", fmt.Sprintf("%d of %d running", l.Running, l.AtOnce), before)
 }
 
 func pausedReason(r Run) string {

@@ -20,6 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/cluster/api"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
@@ -47,6 +48,8 @@ type Run struct {
 	NextAt       time.Time         `json:"nextAt,omitzero" doc:"when the engine continues with it; absent: when something happens"`
 	Queue        int64             `json:"queue,omitempty" doc:"number in the queue of its subject"`
 	Behind       string            `json:"behind,omitempty" doc:"id of the active run that a queued one waits for"`
+	Limits       []Limit           `json:"limits,omitempty" doc:"limits of how many runs run at once; a run that is Queued, and behind no other run, waits for them"`
+	Priority     int               `json:"priority,omitempty" doc:"among the runs that wait for the same limit; higher first"`
 	Parent       string            `json:"parent,omitempty" doc:"id of the run that started it as a step"`
 	Labels       map[string]string `json:"labels,omitempty"`
 	Input        json.RawMessage   `json:"input,omitempty"`
@@ -58,6 +61,17 @@ type Run struct {
 	Stop         *Stop             `json:"stop,omitempty" doc:"the pause or cancel that is in progress or complete"`
 	Healing      []Healing         `json:"healing,omitempty" doc:"one for each code that a healer worked on"`
 	Last         *LastRequest      `json:"lastRequest,omitempty" doc:"the answer to the newest request from outside"`
+}
+
+// Limit is a limit of a run. A list of runs has only key and atOnce.
+type Limit struct {
+	Key     string   `json:"key"`
+	AtOnce  int      `json:"atOnce" doc:"runs of this key that may run at once"`
+	Set     bool     `json:"set,omitempty" doc:"atOnce was set for the key, in place of what the flow says"`
+	Running int      `json:"running,omitempty" doc:"runs that have a place"`
+	Waiting int      `json:"waiting,omitempty" doc:"runs that wait for a place"`
+	Before  int      `json:"before,omitempty" doc:"runs that wait before this one"`
+	Holders []string `json:"holders,omitempty" doc:"ids of runs that have a place, the oldest first, at most 10"`
 }
 
 // Step is one step instance that was reached.
@@ -167,6 +181,10 @@ func ofRun(r *runtype.Run, defs *definitions) Run {
 	if r.Phase != runtype.Queued {
 		v.Queue = 0
 	}
+	v.Priority = r.Priority
+	for _, l := range r.Limits {
+		v.Limits = append(v.Limits, Limit{Key: l.Key, AtOnce: l.AtOnce})
+	}
 	if r.Phase == runtype.Paused {
 		v.PausedAt = r.State.PausedAt
 	}
@@ -240,10 +258,24 @@ func Queue(runs []Run) {
 		}
 	}
 	for i := range runs {
-		if r := &runs[i]; r.Phase == runtype.Queued && r.Behind == "" {
+		if r := &runs[i]; r.Phase == runtype.Queued && r.Behind == "" && !r.WaitsForLimits() {
 			r.Behind = active[r.Subject]
 		}
 	}
+}
+
+// OfLimits returns the JSON form of the limits of a run.
+func OfLimits(limits []runstore.KeyLimit) []Limit {
+	var list []Limit
+	for _, l := range limits {
+		list = append(list, Limit{Key: l.Key, AtOnce: l.AtOnce, Set: l.Set, Running: l.Running, Waiting: l.Waiting, Before: l.Before, Holders: l.Holders})
+	}
+	return list
+}
+
+// WaitsForLimits reports whether the run is Queued because of its limits.
+func (r Run) WaitsForLimits() bool {
+	return r.Phase == runtype.Queued && r.Queue == 0 && len(r.Limits) > 0
 }
 
 // Current returns the current step of the run; nil if it has none.

@@ -40,7 +40,7 @@ func (d children) runChild(n *node) Func {
 			}
 		}
 		return d.child(ctx, t, Request{
-			Flow: n.step.Flow, Subject: subject, Input: t.facts.With, Labels: d.s.run.Labels, Actor: Actor{Name: d.s.run.Actor, Reason: "step " + t.Step() + " of " + d.s.run.ID},
+			Flow: n.step.Flow, Subject: subject, Input: t.facts.With, Labels: d.s.run.Labels, Priority: d.s.run.Priority, Actor: Actor{Name: d.s.run.Actor, Reason: "step " + t.Step() + " of " + d.s.run.ID},
 			RequestID: fmt.Sprintf("%s/%s/%d", d.s.run.ID, t.Step(), t.facts.Round),
 		}, inline)
 	}

@@ -113,6 +113,9 @@ func compile(flow *Flow, actions map[string]Action, lenient bool) (*plan, error)
 	if len(flow.Steps) == 0 {
 		c.fail("", "the flow has no steps")
 	}
+	if wrong := checkLimits(flow.Limits); wrong != "" {
+		c.fail("", "%s", wrong)
+	}
 	c.plan.body = &node{kind: groupNode, step: &Step{}, virtual: true}
 	c.plan.body.children = c.steps(flow.Steps, c.plan.body, "", 0)
 	c.plan.finally = &node{kind: groupNode, step: &Step{}, virtual: true, finally: true}

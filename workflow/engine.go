@@ -99,6 +99,7 @@ type Request struct {
 	RequestID string // the same subject, flow and id identify one run; empty: a new id
 	Input     json.RawMessage
 	Labels    map[string]string
+	Priority  int // among the runs that wait for the same limit, from -1000 to 1000; higher first; one point is worth a minute of waiting
 	Actor     Actor
 }
 
@@ -256,6 +257,9 @@ func (e *Engine) create(ctx context.Context, req Request, edit func(*runtype.Run
 	if err := checkNames(req); err != nil {
 		return nil, err
 	}
+	if req.Priority < -runtype.MaxPriority || req.Priority > runtype.MaxPriority {
+		return nil, PriorityInvalid.Errorf("the priority is %d", req.Priority)
+	}
 	if err := e.catalog.define(ctx, p); err != nil {
 		return nil, err
 	}
@@ -263,9 +267,12 @@ func (e *Engine) create(ctx context.Context, req Request, edit func(*runtype.Run
 	r := &runtype.Run{
 		ID: RunID(req.Subject, req.Flow, req.RequestID), Flow: req.Flow, Version: p.flow.Version, Hash: p.hash, Subject: req.Subject,
 		Labels: req.Labels, RequestID: req.RequestID, Actor: req.Actor.Name, Reason: req.Actor.Reason, Input: input,
-		Phase: runtype.Running, CreatedAt: at, NextAt: at, Seq: 1,
+		Priority: req.Priority, Phase: runtype.Running, CreatedAt: at, NextAt: at, Seq: 1,
 	}
 	edit(r)
+	if err := e.limit(ctx, p.flow, r); err != nil {
+		return nil, err
+	}
 	claimed := e.server().claimOnCreate(r)
 	if claimer, ok := e.store.(runstore.Claimer); ok && claimed {
 		_, _ = e.leases().renewLease(ctx, claimer) // if this fails, the driver renews the lease before its first attempt

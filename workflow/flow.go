@@ -31,6 +31,7 @@ type Flow struct {
 	OnChange             Change                              // what happens to runs of an older definition; default ChangeFinish
 	Migrations           []Migration
 	Limit                int                // concurrent attempts of this flow per worker; 0: only the limit of the worker
+	Limits               []RunLimit         // of how many runs run at once, in all workers; a run starts when all of them allow it
 	Retention            *runtype.Retention // nil: Options.Retention
 	Source               []byte             // the expanded definition that a loader compiled; empty for flows written in Go
 }

@@ -58,6 +58,12 @@ var (
 		"Look at the run with pawl describe and send a request that fits its phase.")
 	FlowInvalid = declare("FLOW_INVALID", fault.Invalid, false, "the definition of the flow is not valid",
 		"Correct the flow as the message says.")
+	LimitsNotKept = declare("LIMITS_NOT_KEPT", fault.Invalid, false, "the store cannot limit how many runs run at once",
+		"Use a store in SQLite or PostgreSQL, or remove limits.runs from the flow.")
+	LimitNotHeld = declare("LIMIT_NOT_HELD", fault.Blocked, false, "a sub-flow needs a limit that its parent run does not have",
+		"Add the limit to the flow of the parent, cancel the run, and start it again.")
+	PriorityInvalid = declare("PRIORITY_INVALID", fault.Invalid, false, "the priority is out of range",
+		"Give a priority between -1000 and 1000.")
 	FlowUnknown = declare("FLOW_UNKNOWN", fault.Invalid, false, "no flow of this name is loaded",
 		"List the flows with pawl get flows, or load the file that defines it.")
 )

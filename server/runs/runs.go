@@ -27,7 +27,12 @@ func (s *Service) answer(ctx context.Context, r *runtype.Run) *runAnswer {
 	if w, err := s.Waiting(ctx, r); err == nil { // without it if it cannot be read, as below
 		v.Waiting = w
 	}
-	if v.Phase == runtype.Queued {
+	if limiter, ok := s.Engine.Store().(runstore.Limiter); ok && len(r.Limits) > 0 && !r.Phase.Final() {
+		if limits, err := limiter.LimitsOf(ctx, r.ID); err == nil && len(limits) > 0 {
+			v.Limits = view.OfLimits(limits)
+		}
+	}
+	if v.Phase == runtype.Queued && !v.WaitsForLimits() {
 		if ahead, err := s.active(ctx, r.Subject); err == nil {
 			v.Behind = ahead
 		}
@@ -92,6 +97,7 @@ type startRun struct {
 		RequestID string            `json:"requestID,omitempty" maxLength:"300" doc:"requests with the same subject, flow and request id are one run; default: the Idempotency-Key"`
 		Input     json.RawMessage   `json:"input,omitempty"`
 		Labels    map[string]string `json:"labels,omitempty"`
+		Priority  int               `json:"priority,omitempty" minimum:"-1000" maximum:"1000" doc:"among the runs that wait for the same limit: higher first; one point is worth a minute of waiting"`
 		By
 	}
 }
@@ -235,7 +241,7 @@ func (s *Service) list(ctx context.Context, in *listRuns) (*route.One[view.Runs]
 	known := map[string]string{}
 	for i := range page.Items {
 		r := &page.Items[i]
-		if r.Phase != runtype.Queued || r.Behind != "" {
+		if r.Phase != runtype.Queued || r.Behind != "" || r.WaitsForLimits() {
 			continue
 		}
 		if _, ok := known[r.Subject]; !ok {
@@ -255,7 +261,7 @@ func (s *Service) start(ctx context.Context, in *startRun) (*runAnswer, error) {
 	}
 	r, err := s.Engine.Start(ctx, workflow.Request{
 		Flow: in.Body.Flow, Subject: in.Body.Subject, RequestID: cmp.Or(in.Body.RequestID, by.RequestID),
-		Input: in.Body.Input, Labels: in.Body.Labels, Actor: by,
+		Input: in.Body.Input, Labels: in.Body.Labels, Priority: in.Body.Priority, Actor: by,
 	})
 	if err != nil {
 		return nil, err

@@ -56,6 +56,13 @@ func (l *library) flow(f *flowDoc) (workflow.Flow, *node) {
 	top := (&scope{}).within(all)
 	flow.Steps = c.sequence(root.children, top)
 	flow.Finally = c.sequence(end.children, top)
+	for _, limit := range f.runs {
+		if !limit.key.set() {
+			continue // reported
+		}
+		flow.Limits = append(flow.Limits, workflow.RunLimit{Key: c.stringTemplate(limit.key, &scope{}).text(), KeyText: limit.key.value, AtOnce: limit.atOnce})
+	}
+	c.takeReads()
 	if f.result.set() {
 		flow.ResultText = f.result.value
 		if x := c.expression(f.result, 0, top, false, "a value"); x != nil {

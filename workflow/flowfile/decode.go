@@ -28,6 +28,7 @@ type flowDoc struct {
 	migrationAt []position
 	attempts    int // limits.attempts
 	maxOutput   int // limits.output
+	runs        []runLimitDoc
 	retention   *runtype.Retention
 	defaults    policy
 	steps       []*stepDoc
@@ -125,6 +126,12 @@ type bracketDoc struct{ open, close *stepDoc }
 
 type childDoc struct{ name, subject text }
 
+// runLimitDoc is one element of limits.runs.
+type runLimitDoc struct {
+	key    text
+	atOnce int
+}
+
 type schemaDoc struct {
 	node *yaml.Node
 	at   position
@@ -149,6 +156,7 @@ func (r *reader) flow(root *yaml.Node) *flowDoc {
 			r.object(n, "limits", map[string]read{
 				"attempts": r.whole("attempts", 1, &f.attempts),
 				"output":   r.size("output", runtype.MaxOutputRaised, &f.maxOutput),
+				"runs":     r.list("runs", func(n *yaml.Node) { f.runs = append(f.runs, r.runLimit(n)) }),
 			})
 		},
 		"retention": func(n *yaml.Node) { f.retention = r.retention(n) },
@@ -171,6 +179,22 @@ func (r *reader) flow(root *yaml.Node) *flowDoc {
 		r.problem(found["onDeadline"], "onDeadline without deadline has no effect")
 	}
 	return f
+}
+
+func (r *reader) runLimit(n *yaml.Node) runLimitDoc {
+	var l runLimitDoc
+	found := r.object(n, "a limit of runs", map[string]read{
+		"key":    r.text("key", &l.key),
+		"atOnce": r.whole("atOnce", 1, &l.atOnce),
+	})
+	if n.Kind == yaml.MappingNode {
+		for _, key := range []string{"key", "atOnce"} {
+			if found[key] == nil {
+				r.problem(n, "a limit of runs has no %s", key)
+			}
+		}
+	}
+	return l
 }
 
 func (r *reader) migration(n *yaml.Node) workflow.Migration {

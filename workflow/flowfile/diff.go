@@ -253,8 +253,16 @@ func headOf(f workflow.Flow) []field {
 	return []field{
 		{"version", textUnlessZero(f.Version)}, {"description", f.Description}, {"input", schemaText(f.Input)},
 		{"recoverFromFirstStep", textUnlessZero(f.RecoverFromFirstStep)}, {"deadline", textUnlessZero(f.Deadline)}, {"onDeadline", string(f.OnDeadline)},
-		{"onChange", string(f.OnChange)}, {"result", f.ResultText}, {"limits.attempts", textUnlessZero(f.Limit)}, {"retention", retentionText(f.Retention)}, {"migrations", textUnlessZero(f.Migrations)},
+		{"onChange", string(f.OnChange)}, {"result", f.ResultText}, {"limits.attempts", textUnlessZero(f.Limit)}, {"limits.runs", runLimitsText(f.Limits)}, {"retention", retentionText(f.Retention)}, {"migrations", textUnlessZero(f.Migrations)},
 	}
+}
+
+func runLimitsText(limits []workflow.RunLimit) string {
+	var all []string
+	for _, l := range limits {
+		all = append(all, fmt.Sprintf("%s: %d at once", l.KeyText, l.AtOnce))
+	}
+	return strings.Join(all, ", ")
 }
 
 func fieldsOf(s *workflow.Step) []field {

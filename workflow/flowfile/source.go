@@ -161,6 +161,11 @@ func encodeFlow(f *flowDoc, steps, finally []*node) []byte {
 	limits := object{}
 	limits.set("attempts", f.attempts)
 	limits.set("output", f.maxOutput)
+	var runs []any
+	for _, l := range f.runs {
+		runs = append(runs, object{"key": l.key.value, "atOnce": l.atOnce})
+	}
+	limits.set("runs", runs)
 	o.set("limits", limits)
 	if r := f.retention; r != nil {
 		kept := object{}

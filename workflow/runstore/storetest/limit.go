@@ -401,6 +401,15 @@ func testLimitsAtRandom(t *testing.T, h Harness) {
 				rt.Fatalf("started %v, want %v", got, want)
 			}
 		}
+		reset := func() {
+			for _, key := range []string{a, b, d} {
+				delete(m.set, key)
+				if err := limiter.ResetLimit(x.Context(), key); err != nil {
+					rt.Fatal(err)
+				}
+				check()
+			}
+		}
 		end := func(list *[]*runtype.Run, i int) {
 			x.end(c, (*list)[i].ID)
 			*list = slices.Delete(*list, i, i+1)
@@ -425,21 +434,11 @@ func testLimitsAtRandom(t *testing.T, h Harness) {
 					rt.Fatal(err)
 				}
 			default:
-				clear(m.set)
-				for _, key := range []string{a, b, d} {
-					if err := limiter.ResetLimit(x.Context(), key); err != nil {
-						rt.Fatal(err)
-					}
-				}
+				reset()
 			}
 			check()
 		}
-		clear(m.set)
-		for _, key := range []string{a, b, d} {
-			if err := limiter.ResetLimit(x.Context(), key); err != nil {
-				rt.Fatal(err)
-			}
-		}
+		reset()
 		for check(); len(m.running) > 0; check() {
 			end(&m.running, 0)
 		}

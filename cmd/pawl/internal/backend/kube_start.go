@@ -35,6 +35,9 @@ func (k *Kube) Start(ctx context.Context, req workflow.Request) (view.Run, error
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
 	}
+	if req.Priority != 0 {
+		return view.Run{}, workflow.LimitsNotKept.Errorf("a Run object has no priority")
+	}
 	kind, err := k.kind("runs." + v1alpha1.GroupVersion.Group)
 	if err != nil {
 		return view.Run{}, err

@@ -24,6 +24,7 @@ type runOptions struct {
 	cli.InputOptions
 	subject, requestID, reason string
 	labels                     map[string]string
+	priority                   int
 	wait                       time.Duration
 	detach                     bool
 }
@@ -54,6 +55,7 @@ Ctrl-C; the run itself is kept and goes on where it was.`,
 	f.StringVar(&o.requestID, "request-id", "", "the same subject, flow and `id` is one run")
 	f.StringVar(&o.reason, "reason", "", "why, for history")
 	f.StringToStringVar(&o.labels, "label", nil, "`key=value` to tell runs apart")
+	f.IntVar(&o.priority, "priority", 0, "among the runs that wait for the same limit: higher `n`umbers start first, from -1000 to 1000; one point is worth a minute of waiting")
 	f.BoolVarP(&o.detach, "detach", "d", false, "only start the run")
 	cli.WaitFlag(cmd, &o.wait, cli.Forever, "follow the run at most this long")
 	return cmd
@@ -61,7 +63,7 @@ Ctrl-C; the run itself is kept and goes on where it was.`,
 
 // start is pawl run.
 func (a verbs) start(ctx context.Context, what string, o runOptions, waitGiven bool) error {
-	req := workflow.Request{Flow: what, Subject: o.subject, RequestID: o.requestID, Labels: o.labels,
+	req := workflow.Request{Flow: what, Subject: o.subject, RequestID: o.requestID, Labels: o.labels, Priority: o.priority,
 		Actor: workflow.Actor{Name: a.Actor(), Reason: o.reason}}
 	var given []string
 	if info, err := os.Stat(what); err == nil && info.IsDir() {
