@@ -433,6 +433,12 @@ type LifecycleState struct {
 	Transient bool `json:"transient"`
 }
 
+// Limit defines model for Limit.
+type Limit = view.Limit
+
+// LimitPage defines model for LimitPage.
+type LimitPage = view.LimitPage
+
 // Limits defines model for Limits.
 type Limits = account.Limits
 
@@ -720,6 +726,13 @@ type SkipRunRequest struct {
 	Step string `json:"step"`
 }
 
+// SetLimitRequest defines model for SetLimitRequest.
+type SetLimitRequest struct {
+	// AtOnce 0: no run of the key starts
+	AtOnce int    `json:"atOnce"`
+	Key    string `json:"key"`
+}
+
 // StartRunRequest defines model for StartRunRequest.
 type StartRunRequest struct {
 	// Actor operators only: the person behind the request; default: the account
@@ -761,6 +774,19 @@ type Wait = view.Wait
 
 // Waiting defines model for Waiting.
 type Waiting = api.Waiting
+
+// ResetLimitParams defines parameters for ResetLimit.
+type ResetLimitParams struct {
+	Key string `form:"key" json:"key"`
+}
+
+// ListLimitsParams defines parameters for ListLimits.
+type ListLimitsParams struct {
+	Limit int `form:"limit,omitempty" json:"limit,omitzero"`
+
+	// Cursor next of the previous page
+	Cursor string `form:"cursor,omitempty" json:"cursor,omitzero"`
+}
 
 // ListAccountsParams defines parameters for ListAccounts.
 type ListAccountsParams struct {
@@ -1626,6 +1652,29 @@ func (c *Client) ListLeaks(ctx context.Context, params ListLeaksParams) (ListOfL
 func (c *Client) Lifecycle(ctx context.Context) (Lifecycle, error) {
 	r := request{method: http.MethodGet, path: path("/v1/lifecycle")}
 	return send[Lifecycle](ctx, c, r)
+}
+
+// ResetLimit let the numbers of the flows count again for a key: DELETE /v1/limits.
+func (c *Client) ResetLimit(ctx context.Context, params ResetLimitParams) error {
+	r := request{method: http.MethodDelete, path: path("/v1/limits")}
+	r.addQuery("key", params.Key)
+	_, err := send[struct{}](ctx, c, r)
+	return err
+}
+
+// ListLimits list the keys that limit how many runs run at once: GET /v1/limits.
+func (c *Client) ListLimits(ctx context.Context, params ListLimitsParams) (LimitPage, error) {
+	r := request{method: http.MethodGet, path: path("/v1/limits")}
+	r.addQuery("limit", params.Limit)
+	r.addQuery("cursor", params.Cursor)
+	return send[LimitPage](ctx, c, r)
+}
+
+// SetLimit set how many runs of a key run at once, in place of what flows say: PUT /v1/limits.
+func (c *Client) SetLimit(ctx context.Context, body SetLimitRequest) error {
+	r := request{method: http.MethodPut, path: path("/v1/limits"), body: body, contentType: "application/json"}
+	_, err := send[struct{}](ctx, c, r)
+	return err
 }
 
 // Me return the caller and the version of the server: GET /v1/me.

@@ -74,6 +74,12 @@ type Limit struct {
 	Holders []string `json:"holders,omitempty" doc:"ids of runs that have a place, the oldest first, at most 10"`
 }
 
+// LimitPage is one page of the limits of all keys.
+type LimitPage struct {
+	Items []Limit `json:"items"`
+	Next  string  `json:"next,omitempty" doc:"cursor of the next page; absent: this is the last"`
+}
+
 // Step is one step instance that was reached.
 type Step struct {
 	Name      string            `json:"name" doc:"instance name, such as before/DisableHA or Replace[ro-2]/Create"`

@@ -23,7 +23,7 @@ type Service struct {
 // Routes are the routes of runs. Verbs that depend on the internals of steps are for
 // operators.
 func (s *Service) Routes() route.Table {
-	const all, one = "/v1/runs", "/v1/runs/{id}"
+	const all, one, limits = "/v1/runs", "/v1/runs/{id}", "/v1/limits"
 	const seen = "Callers may use the runs of clusters that they may see; other runs are for operators."
 	verb := []int{404, 409, 412, 429}
 	revision := &route.Condition{For: "ETag the request is for; absent: any"}
@@ -52,5 +52,11 @@ func (s *Service) Routes() route.Table {
 			Summary: "Report the progress of a step that works outside"},
 		{Method: http.MethodPost, Path: one + "/signal", ID: "signalRun", Role: route.Operator, Idempotent: true, IfMatch: revision, NeedsBody: true, Status: 202, Errors: verb, Handle: verbOf(s, s.signal),
 			Summary: "Send a signal to a run: durable before the answer, delivered once per id"},
+		{Method: http.MethodGet, Path: limits, ID: "listLimits", Role: route.Operator, Errors: []int{400, 422}, Handle: route.Do(s.listLimits),
+			Summary: "List the keys that limit how many runs run at once", More: "The keys of active runs, and those whose number was set, in their order."},
+		{Method: http.MethodPut, Path: limits, ID: "setLimit", Role: route.Operator, Errors: []int{400, 422}, Handle: route.Do(s.setLimit),
+			Summary: "Set how many runs of a key run at once, in place of what flows say", More: "Runs that run already go on."},
+		{Method: http.MethodDelete, Path: limits, ID: "resetLimit", Role: route.Operator, Errors: []int{400, 422}, Handle: route.Do(s.resetLimit),
+			Summary: "Let the numbers of the flows count again for a key"},
 	}}
 }

@@ -51,10 +51,10 @@ func TestLimitsOfRuns(t *testing.T) {
 // TestLimitsOfRunsAreChecked: with the line of what is wrong.
 func TestLimitsOfRunsAreChecked(t *testing.T) {
 	for line, want := range map[string]string{
-		`{key: "a"}`:                         "5:5: a limit of runs has no atOnce",
-		`{atOnce: 1}`:                        "5:5: a limit of runs has no key",
-		`{key: "a", atOnce: 0}`:              "atOnce must be at least 1",
-		`{key: "${steps.Wait}", atOnce: 1}`:  "Wait",
+		`{key: "a"}`:                          "5:5: a limit of runs has no atOnce",
+		`{atOnce: 1}`:                         "5:5: a limit of runs has no key",
+		`{key: "a", atOnce: 0}`:               "atOnce must be at least 1",
+		`{key: "${steps.Wait}", atOnce: 1}`:   "Wait",
 		`{key: "${input.nobody}", atOnce: 1}`: "nobody",
 	} {
 		head, _, _ := strings.Cut(limitedFlow, "  - {key")

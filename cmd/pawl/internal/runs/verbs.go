@@ -19,6 +19,7 @@ func Commands(a *cli.App) []*cobra.Command {
 		v.signalCommand(),
 		v.progressCommand(),
 		v.bulkCommand(),
+		v.limitsCommand(),
 	}
 }
 

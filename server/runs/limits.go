@@ -1,0 +1,59 @@
+package runs
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/server/route"
+	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+)
+
+func (s *Service) limiter() (runstore.Limiter, error) {
+	limiter, ok := s.Engine.Store().(runstore.Limiter)
+	if !ok {
+		return nil, workflow.LimitsNotKept.Errorf("the store of this server keeps no limits")
+	}
+	return limiter, nil
+}
+
+func (s *Service) listLimits(ctx context.Context, in *struct {
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
+	Cursor string `query:"cursor" doc:"next of the previous page"`
+}) (*route.One[view.LimitPage], error) {
+	limiter, err := s.limiter()
+	if err != nil {
+		return nil, err
+	}
+	limits, err := limiter.Limits(ctx, in.Cursor, in.Limit)
+	page := view.LimitPage{Items: append([]view.Limit{}, view.OfLimits(limits)...)}
+	if len(limits) == in.Limit {
+		page.Next = limits[len(limits)-1].Key
+	}
+	return route.OneOf(page, err)
+}
+
+func (s *Service) setLimit(ctx context.Context, in *struct {
+	Body struct {
+		Key    string `json:"key" minLength:"1" maxLength:"256"`
+		AtOnce int    `json:"atOnce" minimum:"0" maximum:"1000000" doc:"0: no run of the key starts"`
+	}
+}) (*struct{}, error) {
+	limiter, err := s.limiter()
+	if err != nil {
+		return nil, err
+	}
+	route.CallOf(ctx).Target = in.Body.Key
+	return nil, limiter.SetLimit(ctx, in.Body.Key, in.Body.AtOnce)
+}
+
+func (s *Service) resetLimit(ctx context.Context, in *struct {
+	Key string `query:"key" required:"true" minLength:"1" maxLength:"256"`
+}) (*struct{}, error) {
+	limiter, err := s.limiter()
+	if err != nil {
+		return nil, err
+	}
+	route.CallOf(ctx).Target = in.Key
+	return nil, limiter.ResetLimit(ctx, in.Key)
+}
