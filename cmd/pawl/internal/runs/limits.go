@@ -26,7 +26,9 @@ runs that wait and that come. Runs that run already go on.`,
 	group.AddCommand(
 		&cobra.Command{
 			Use: "list", Short: "List the keys of active runs, and those that are set", Example: "  pawl limits list", Args: cobra.NoArgs,
-			RunE: a.Verb(func(ctx context.Context, _ *cobra.Command, _ []string) error { return a.withLimits(ctx, cli.Looks, a.listLimits) }),
+			RunE: a.Verb(func(ctx context.Context, _ *cobra.Command, _ []string) error {
+				return a.withLimits(ctx, cli.Looks, a.listLimits)
+			}),
 		},
 		&cobra.Command{
 			Use: "set KEY NUMBER", Short: "Set the number of a key; 0: no run of it starts", Example: "  pawl limits set provider/aws 5", Args: cobra.ExactArgs(2),
