@@ -253,21 +253,26 @@ func TestReason(t *testing.T) {
 		run  Run
 		want string
 	}{
-		"queued":            {Run{Phase: runtype.Queued, Queue: 3}, "number 3 in the queue"},
-		"behind":            {Run{Phase: runtype.Queued, Queue: 3, Behind: waiterID}, "behind b7qd"},
-		"paused by person":  {Run{Phase: runtype.Paused, Fault: &Fault{Code: "PAUSED"}, Stop: &Stop{Verb: "pause", Actor: "anna", Reason: "lunch"}}, "PAUSED by anna: lunch"},
-		"healing":           {Run{Phase: runtype.Paused, Fault: &Fault{Code: "X", Message: "y"}, Healing: []Healing{{NextAt: now.Add(10 * time.Second)}}}, "X y, healing in 10s"},
-		"healing ended":     {Run{Phase: runtype.Paused, Fault: &Fault{Code: "X", Message: "y"}, Healing: []Healing{{Ended: "exhausted"}}}, "X y"},
-		"undo":              {Run{Phase: runtype.Cancelling, Stop: &Stop{Verb: "cancel", Mode: "undo", Actor: "anna", Reason: "wrong class"}}, "cancel undo by anna: wrong class"},
-		"timer":             {step(Step{Phase: runtype.StepWaiting, Wait: &Wait{Until: now.Add(time.Hour)}}), "timer, ends in 1h"},
-		"child":             {step(Step{Phase: runtype.StepWaiting, Wait: &Wait{Child: queuedID}}), "run x2fa"},
-		"own wait":          {step(Step{Phase: runtype.StepWaiting, Wait: &Wait{Reason: "CatchingUp", Message: "12 bytes\nbehind"}}), "CatchingUp: 12 bytes behind"},
-		"deadline has come": {step(Step{Phase: runtype.StepWaiting, Wait: &Wait{Signal: "s", Deadline: now}}), "signal s, deadline now"},
-		"progress":          {step(Step{Phase: runtype.StepRunning, Attempts: 1, Progress: &Progress{Done: 3, Total: 10, Text: "files"}}), "3/10 files"},
-		"isolated":          {step(Step{Phase: runtype.StepRunning, Attempts: 3, Isolated: true}), "isolated, attempt 3"},
-		"stalled":           {Run{Phase: runtype.Running, Warning: "Stalled"}, "stalled"},
-		"no worker":         {Run{ID: waiterID, Phase: runtype.Running, Warning: NoWorker, Steps: []Step{{Phase: runtype.StepRunning, Attempts: 2}}}, "no process works on it, go on with: pawl resume b7qd"},
-		"nothing":           {Run{Phase: runtype.Succeeded}, ""},
+		"queued":           {Run{Phase: runtype.Queued, Queue: 3}, "number 3 in the queue"},
+		"behind":           {Run{Phase: runtype.Queued, Queue: 3, Behind: waiterID}, "behind b7qd"},
+		"limits of a list": {Run{Phase: runtype.Queued, CreatedAt: now.Add(-14 * time.Second), Limits: []Limit{{Key: "a", AtOnce: 1}, {Key: "b", AtOnce: 2}}}, "waits for limit a, b, 14s"},
+		"full limit": {Run{Phase: runtype.Queued, CreatedAt: now.Add(-14 * time.Second), Limits: []Limit{
+			{Key: "a", AtOnce: 2, Running: 1, Waiting: 1}, {Key: "provider/aws", AtOnce: 3, Running: 3, Waiting: 4, Before: 2},
+		}}, "waits for limit provider/aws: 3 of 3 running, 2 before it, 14s"},
+		"queued with limits": {Run{Phase: runtype.Queued, Queue: 2, Limits: []Limit{{Key: "a", AtOnce: 1}}}, "number 2 in the queue"},
+		"paused by person":   {Run{Phase: runtype.Paused, Fault: &Fault{Code: "PAUSED"}, Stop: &Stop{Verb: "pause", Actor: "anna", Reason: "lunch"}}, "PAUSED by anna: lunch"},
+		"healing":            {Run{Phase: runtype.Paused, Fault: &Fault{Code: "X", Message: "y"}, Healing: []Healing{{NextAt: now.Add(10 * time.Second)}}}, "X y, healing in 10s"},
+		"healing ended":      {Run{Phase: runtype.Paused, Fault: &Fault{Code: "X", Message: "y"}, Healing: []Healing{{Ended: "exhausted"}}}, "X y"},
+		"undo":               {Run{Phase: runtype.Cancelling, Stop: &Stop{Verb: "cancel", Mode: "undo", Actor: "anna", Reason: "wrong class"}}, "cancel undo by anna: wrong class"},
+		"timer":              {step(Step{Phase: runtype.StepWaiting, Wait: &Wait{Until: now.Add(time.Hour)}}), "timer, ends in 1h"},
+		"child":              {step(Step{Phase: runtype.StepWaiting, Wait: &Wait{Child: queuedID}}), "run x2fa"},
+		"own wait":           {step(Step{Phase: runtype.StepWaiting, Wait: &Wait{Reason: "CatchingUp", Message: "12 bytes\nbehind"}}), "CatchingUp: 12 bytes behind"},
+		"deadline has come":  {step(Step{Phase: runtype.StepWaiting, Wait: &Wait{Signal: "s", Deadline: now}}), "signal s, deadline now"},
+		"progress":           {step(Step{Phase: runtype.StepRunning, Attempts: 1, Progress: &Progress{Done: 3, Total: 10, Text: "files"}}), "3/10 files"},
+		"isolated":           {step(Step{Phase: runtype.StepRunning, Attempts: 3, Isolated: true}), "isolated, attempt 3"},
+		"stalled":            {Run{Phase: runtype.Running, Warning: "Stalled"}, "stalled"},
+		"no worker":          {Run{ID: waiterID, Phase: runtype.Running, Warning: NoWorker, Steps: []Step{{Phase: runtype.StepRunning, Attempts: 2}}}, "no process works on it, go on with: pawl resume b7qd"},
+		"nothing":            {Run{Phase: runtype.Succeeded}, ""},
 	} {
 		if got := Reason(c.run, now); got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)

@@ -38,7 +38,7 @@ const none = "{{\"\"}}\n"
 var known = map[string][]string{
 	"view": {
 		"BulkPlan", "CatalogEntry", "Cluster", "ClusterConfig", "ClusterEvent", "ClusterNode", "ClusterResource", "Event", "Fault", "Flow",
-		"Condition", "FlowStep", "Flows", "Healer", "Healing", "History", "Key", "Kind", "Kinds", "LastRequest", "LogLine", "Logs", "Operation", "Plan", "PlanStep",
+		"Condition", "FlowStep", "Flows", "Healer", "Healing", "History", "Key", "Kind", "Kinds", "LastRequest", "Limit", "LimitPage", "LogLine", "Logs", "Operation", "Plan", "PlanStep",
 		"Problem", "ProblemError", "Progress", "Rollout", "RolloutBatch", "RolloutPlan", "RolloutPod", "RolloutVerb", "Rollouts", "Run", "Runs", "Step", "Steps", "Stop", "Token", "Wait",
 	},
 	"view/fdbview": {

@@ -58,3 +58,10 @@ func full(t testing.TB, p *sql.Postgres) (heal func()) {
 		}
 	}
 }
+
+func BenchmarkPostgresLimits(b *testing.B) {
+	storetest.BenchmarkLimits(b, func(t testing.TB) runstore.Store {
+		p, _ := sqltest.Postgres(t, pgtest.Options{NoSync: true})
+		return p
+	})
+}

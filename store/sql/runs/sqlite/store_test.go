@@ -22,3 +22,9 @@ func TestSQLite(t *testing.T) {
 		DiskFull: func(t testing.TB, s runstore.Store) func() { return sqltest.Fill(t, s.(*sql.SQLite)) },
 	})
 }
+
+func BenchmarkSQLiteLimits(b *testing.B) {
+	storetest.BenchmarkLimits(b, func(t testing.TB) runstore.Store {
+		return sqltest.OpenSQLite(t, sql.Options{Path: filepath.Join(t.TempDir(), "pawl.db")})
+	})
+}
