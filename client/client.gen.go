@@ -696,6 +696,13 @@ type Session struct {
 	Version string `json:"version,omitzero"`
 }
 
+// SetLimitRequest defines model for SetLimitRequest.
+type SetLimitRequest struct {
+	// AtOnce 0: no run of the key starts
+	AtOnce int    `json:"atOnce"`
+	Key    string `json:"key"`
+}
+
 // SignalRunRequest defines model for SignalRunRequest.
 type SignalRunRequest struct {
 	Actor string `json:"actor,omitzero"`
@@ -726,13 +733,6 @@ type SkipRunRequest struct {
 	Step string `json:"step"`
 }
 
-// SetLimitRequest defines model for SetLimitRequest.
-type SetLimitRequest struct {
-	// AtOnce 0: no run of the key starts
-	AtOnce int    `json:"atOnce"`
-	Key    string `json:"key"`
-}
-
 // StartRunRequest defines model for StartRunRequest.
 type StartRunRequest struct {
 	// Actor operators only: the person behind the request; default: the account
@@ -742,7 +742,7 @@ type StartRunRequest struct {
 	Labels map[string]string `json:"labels,omitzero"`
 
 	// Priority among the runs that wait for the same limit: higher first; one point is worth a minute of waiting
-	Priority int `json:"priority,omitzero"`
+	Priority *int `json:"priority,omitzero"`
 
 	// Reason why, for history
 	Reason string `json:"reason,omitzero"`
@@ -774,19 +774,6 @@ type Wait = view.Wait
 
 // Waiting defines model for Waiting.
 type Waiting = api.Waiting
-
-// ResetLimitParams defines parameters for ResetLimit.
-type ResetLimitParams struct {
-	Key string `form:"key" json:"key"`
-}
-
-// ListLimitsParams defines parameters for ListLimits.
-type ListLimitsParams struct {
-	Limit int `form:"limit,omitempty" json:"limit,omitzero"`
-
-	// Cursor next of the previous page
-	Cursor string `form:"cursor,omitempty" json:"cursor,omitzero"`
-}
 
 // ListAccountsParams defines parameters for ListAccounts.
 type ListAccountsParams struct {
@@ -1043,6 +1030,19 @@ type ListLeaksParams struct {
 	Cluster string `form:"cluster,omitempty" json:"cluster,omitzero"`
 	Kind    string `form:"kind,omitempty" json:"kind,omitzero"`
 	Limit   int    `form:"limit,omitempty" json:"limit,omitzero"`
+
+	// Cursor next of the previous page
+	Cursor string `form:"cursor,omitempty" json:"cursor,omitzero"`
+}
+
+// ResetLimitParams defines parameters for ResetLimit.
+type ResetLimitParams struct {
+	Key string `form:"key" json:"key"`
+}
+
+// ListLimitsParams defines parameters for ListLimits.
+type ListLimitsParams struct {
+	Limit int `form:"limit,omitempty" json:"limit,omitzero"`
 
 	// Cursor next of the previous page
 	Cursor string `form:"cursor,omitempty" json:"cursor,omitzero"`

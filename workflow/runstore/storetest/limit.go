@@ -389,7 +389,7 @@ func testLimitsAtRandom(t *testing.T, h Harness) {
 	limiter, c := optional[runstore.Limiter](x), x.claimer()
 	checks := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		if checks++; h.Reopen != nil && checks > 30 { // a write of a durable store takes its time
+		if checks++; h.Reopen != nil && checks > 12 { // a write of a durable store takes its time
 			return
 		}
 		m := &modelLimits{set: map[string]int{}}
