@@ -44,9 +44,10 @@ func TestLimitsAreToldAndSet(t *testing.T) {
 	if got := h.Do("DELETE", "/v1/limits?key=a%2Fb", nil); got.Status != http.StatusNoContent {
 		t.Fatalf("%d %s", got.Status, got.Body)
 	}
-	h.Do("GET", "/v1/limits", nil).Into(t, &limits)
-	if limits.Items[0].AtOnce != 1 || limits.Items[0].Set {
-		t.Errorf("after the reset: %+v", limits)
+	var after view.LimitPage
+	h.Do("GET", "/v1/limits", nil).Into(t, &after)
+	if len(after.Items) != 1 || after.Items[0].AtOnce != 1 || after.Items[0].Set {
+		t.Errorf("after the reset: %+v", after)
 	}
 	for _, c := range []struct{ method, path, body string }{
 		{"PUT", "/v1/limits", `{"key":"a","atOnce":-1}`}, {"PUT", "/v1/limits", `{"key":"","atOnce":1}`}, {"DELETE", "/v1/limits", ""},

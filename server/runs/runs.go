@@ -97,7 +97,7 @@ type startRun struct {
 		RequestID string            `json:"requestID,omitempty" maxLength:"300" doc:"requests with the same subject, flow and request id are one run; default: the Idempotency-Key"`
 		Input     json.RawMessage   `json:"input,omitempty"`
 		Labels    map[string]string `json:"labels,omitempty"`
-		Priority  int               `json:"priority,omitempty" minimum:"-1000" maximum:"1000" doc:"among the runs that wait for the same limit: higher first; one point is worth a minute of waiting"`
+		Priority  int               `json:"priority,omitempty" doc:"among the runs that wait for the same limit, from -1000 to 1000: higher first; one point is worth a minute of waiting"`
 		By
 	}
 }
