@@ -43,6 +43,7 @@ type fullStore interface {
 	runstore.Definitions
 	runstore.Retainer
 	runstore.Logs
+	runstore.Limiter
 	Objects() control.Objects
 	Locks() lock.Backend
 	Close() error
