@@ -742,7 +742,7 @@ type StartRunRequest struct {
 	Labels map[string]string `json:"labels,omitzero"`
 
 	// Priority among the runs that wait for the same limit, from -1000 to 1000: higher first; one point is worth a minute of waiting
-	Priority int `json:"priority,omitzero"`
+	Priority *int `json:"priority,omitzero"`
 
 	// Reason why, for history
 	Reason string `json:"reason,omitzero"`
