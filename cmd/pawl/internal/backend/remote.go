@@ -56,7 +56,7 @@ func (r *Remote) Advance(context.Context, string) error { return nil }
 // Start implements Runs.
 func (r *Remote) Start(ctx context.Context, req workflow.Request) (view.Run, error) {
 	return r.API.StartRun(ctx, client.StartRunRequest{
-		Flow: req.Flow, Subject: req.Subject, RequestID: req.RequestID, Input: req.Input, Labels: req.Labels, Priority: req.Priority,
+		Flow: req.Flow, Subject: req.Subject, RequestID: req.RequestID, Input: req.Input, Labels: req.Labels, Priority: new(req.Priority),
 		Actor: req.Actor.Name, Reason: req.Actor.Reason,
 	}, client.StartRunParams{})
 }
