@@ -74,7 +74,7 @@ async function go() {
   const { name, rest, query } = route();
   const found = pages.find(([to]) => to === name);
   menu(name);
-  main.replaceChildren();
+  show(main);
   document.title = `${found?.[1] ?? 'Nothing'} · Pawl`;
   main.focus({ preventScroll: true });
   scrollTo(0, 0);

@@ -1,5 +1,5 @@
 // Changes of a cluster and of a run: a dialog with the fields and the plan, then the request.
-import { h, show, say } from './dom.js';
+import { h, make, show, say } from './dom.js';
 import { get, newKey, request } from './api.js';
 import { dialog, nameField } from './dialog.js';
 import { problem, row, table } from './parts.js';
@@ -24,7 +24,7 @@ const on = (id) => document.getElementById(id)?.checked ?? false;
 async function fieldsOf(verb, cluster) {
   switch (verb) {
     case 'scale': {
-      const size = h('input', { id: 'size', type: 'number', min: '1', max: '100', value: cluster.size, required: true });
+      const size = make('input', { id: 'size', type: 'number', min: '1', max: '100', value: cluster.size, required: true });
       return { view: h('div', { class: 'form' }, h('label', { for: 'size' }, 'Desired workers'), size), take: () => ({ size: Number(size.value) }), main: `from ${cluster.size}` };
     }
     case 'stop':
@@ -32,7 +32,7 @@ async function fieldsOf(verb, cluster) {
     case 'upgrade': {
       const { items } = await get('/v1/catalog/version');
       const others = items.filter((v) => !v.disabled && v.id !== cluster.version);
-      const version = h('select', { id: 'version' }, others.map((v) => h('option', { value: v.id }, `${v.name} (${v.version})`)));
+      const version = make('select', { id: 'version' }, others.map((v) => h('option', { value: v.id }, `${v.name} (${v.version})`)));
       return { view: h('div', { class: 'form' }, h('label', { for: 'version' }, `Version, now ${cluster.version || 'none'}`), version,
         check('allowDowntime', 'The only control node may be upgraded in place: the endpoint does not answer meanwhile'),
         check('consent', 'The only control node may be replaced: its data is lost')),
@@ -61,7 +61,7 @@ function send(verb, cluster, etag, key, body) {
 export async function change(verb, cluster, fresh, done) {
   if (verb === 'forget') return forget(cluster, done);
   const fields = await fieldsOf(verb, cluster);
-  const plan = h('div', { 'aria-live': 'polite' }, h('p', {}, 'Planning …'));
+  const plan = make('div', { 'aria-live': 'polite' }, h('p', {}, 'Planning …'));
   let state = 'Planning …';
   let etag = '';
   let sequence = 0;
@@ -140,8 +140,8 @@ const runTexts = {
 // changeRun pauses, resumes or cancels a run.
 export function changeRun(verb, run, done) {
   const [title, text] = runTexts[verb];
-  const reason = h('input', { id: 'reason', maxlength: '1000' });
-  const mode = verb === 'cancel' && !run.subject.startsWith('cluster/') ? h('select', { id: 'mode' }, ['hold', 'undo', 'drop'].map((m) => h('option', { value: m }, m))) : null;
+  const reason = make('input', { id: 'reason', maxlength: '1000' });
+  const mode = verb === 'cancel' && !run.subject.startsWith('cluster/') ? make('select', { id: 'mode' }, ['hold', 'undo', 'drop'].map((m) => h('option', { value: m }, m))) : null;
   const key = newKey();
   dialog({
     title: `${title} run ${run.id.slice(-6)}`, verb: title, kind: verb === 'cancel' ? 'danger' : 'main',

@@ -1,5 +1,5 @@
 // One cluster: its state, its nodes and resources, its runs, and the actions.
-import { h, show, say } from './dom.js';
+import { h, make, show, say } from './dom.js';
 import { all, get, request } from './api.js';
 import { live } from './live.js';
 import { drawing } from './drawing.js';
@@ -14,7 +14,7 @@ const parts = ['Nodes', 'Drift', 'Work', 'Journal', 'History'];
 
 export function clusterPage(main, { rest: [id], me, title }) {
   const at = `/v1/clusters/${encodeURIComponent(id)}`;
-  const view = h('div', {});
+  const view = make('div', {});
   const history = new History(`${at}/history`);
   let drift = null; // result of the last comparison
   let comparing = false;
@@ -22,7 +22,7 @@ export function clusterPage(main, { rest: [id], me, title }) {
   let lifecycle = null;
   let known = null;
   let seen = '';
-  main.replaceChildren(view);
+  show(main, view);
 
   const fresh = () => request('GET', at).then(({ body, etag }) => ({ cluster: body, etag }));
 

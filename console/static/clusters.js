@@ -1,5 +1,5 @@
 // The list of clusters: the server filters it, it is read page by page, and events refresh it.
-import { h, show, say } from './dom.js';
+import { h, make, show, say } from './dom.js';
 import { get } from './api.js';
 import { live } from './live.js';
 import { Pager, age, badge, count, link, path, problem, row, table, unseenText, waits } from './parts.js';
@@ -8,11 +8,11 @@ const size = 100;
 
 export function clustersPage(main, { query, me }) {
   const filter = { q: query.get('q') ?? '', state: query.get('state') ?? '' };
-  const list = h('div', { id: 'list' });
-  const attention = h('p', { class: 'attention' });
+  const list = make('div', { id: 'list' });
+  const attention = make('p', { class: 'attention' });
   const pager = new Pager(size, () => refresh().then(() => say(list.querySelector('.range')?.textContent)));
-  const states = h('select', { id: 'state', onchange: (e) => set('state', e.target.value) }, h('option', { value: '' }, 'All but Destroyed'));
-  const search = h('input', { id: 'q', type: 'search', value: filter.q, placeholder: 'name or description', oninput: (e) => later(() => set('q', e.target.value)) });
+  const states = make('select', { id: 'state', onchange: (e) => set('state', e.target.value) });
+  const search = make('input', { id: 'q', type: 'search', value: filter.q, placeholder: 'name or description', oninput: (e) => later(() => set('q', e.target.value)) });
   let timer;
   let sequence = 0;
 
@@ -25,7 +25,7 @@ export function clustersPage(main, { query, me }) {
     refresh();
   };
 
-  main.replaceChildren(
+  show(main,
     h('div', { class: 'title' }, h('h1', {}, 'Clusters'), h('a', { class: 'main', href: '#/clusters/new' }, 'New cluster')),
     h('form', { class: 'filter', role: 'search', onsubmit: (e) => e.preventDefault() },
       h('label', { for: 'q' }, 'Filter'), search, h('label', { for: 'state' }, 'State'), states),
@@ -55,7 +55,7 @@ export function clustersPage(main, { query, me }) {
   }
 
   get('/v1/lifecycle').then(({ states: found }) => {
-    states.append(...found.map(({ name }) => h('option', { value: name }, name)));
+    show(states, h('option', { value: '' }, 'All but Destroyed'), found.map(({ name }) => h('option', { value: name }, name)));
     states.value = filter.state;
   }, () => {});
   refresh();

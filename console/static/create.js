@@ -1,16 +1,16 @@
 // A new cluster: the page shows the plan before it sends the request.
-import { h, show, say } from './dom.js';
+import { h, make, show, say } from './dom.js';
 import { get, newKey, request } from './api.js';
 import { planView } from './change.js';
 import { link, path, problem } from './parts.js';
 
 export function createPage(main, { title }) {
   title('New cluster');
-  const plan = h('div', { 'aria-live': 'polite' });
+  const plan = make('div', { 'aria-live': 'polite' });
   const key = newKey();
   const lists = {};
   const field = (id, text, input) => [h('label', { for: id }, text), input];
-  const choice = (id, first) => (lists[id] = h('select', { id }, first ? h('option', { value: '' }, first) : null));
+  const choice = (id, first) => (lists[id] = Object.assign(make('select', { id }), { first }));
   const input = (id, more) => h('input', { id, ...more });
   const value = (id) => document.getElementById(id).value;
   const body = () => ({
@@ -22,15 +22,15 @@ export function createPage(main, { title }) {
   };
   const showPlan = () => attempt(async () => {
     const found = await request('POST', '/v1/plans', { body: { create: body() } });
-    show(plan, h('h2', {}, 'Plan'), planView(found.body.cluster), h('button', { type: 'button', class: 'main', onclick: make }, 'Create'));
+    show(plan, h('h2', {}, 'Plan'), planView(found.body.cluster), h('button', { type: 'button', class: 'main', onclick: send }, 'Create'));
     plan.querySelector('button.main').focus();
   });
-  const make = () => attempt(async () => {
+  const send = () => attempt(async () => {
     const created = await request('POST', '/v1/clusters', { key, body: body() });
     say(`${created.body.cluster.name} is being created.`);
     location.hash = `#/${path('clusters', created.body.cluster.id)}`;
   });
-  main.replaceChildren(h('p', { class: 'crumbs' }, link('clusters', 'Clusters'), ' / new'), h('h1', {}, 'New cluster'), h('div', { class: 'split' },
+  show(main, h('p', { class: 'crumbs' }, link('clusters', 'Clusters'), ' / new'), h('h1', {}, 'New cluster'), h('div', { class: 'split' },
     h('form', { class: 'form', onsubmit: (e) => { e.preventDefault(); showPlan(); }, oninput: () => show(plan) },
       field('name', 'Name', input('name', { required: true, maxlength: '255', autocomplete: 'off' })), field('description', 'Description', input('description', { maxlength: '4096' })),
       field('zone', 'Zone', choice('zone')), field('offering', 'Offering of each node', choice('offering')),
@@ -41,7 +41,7 @@ export function createPage(main, { title }) {
       h('button', { class: 'main' }, 'Show the plan')),
     plan));
   for (const kind of Object.keys(lists)) {
-    get(`/v1/catalog/${kind}`).then(({ items }) => lists[kind].append(...items.filter((i) => !i.disabled).map((i) => h('option', { value: i.id }, i.cores ? `${i.name} (${i.cores} ${i.cores === 1 ? 'core' : 'cores'}, ${i.memoryMB} MB)` : i.name))),
+    get(`/v1/catalog/${kind}`).then(({ items }) => show(lists[kind], lists[kind].first ? h('option', { value: '' }, lists[kind].first) : null, items.filter((i) => !i.disabled).map((i) => h('option', { value: i.id }, i.cores ? `${i.name} (${i.cores} ${i.cores === 1 ? 'core' : 'cores'}, ${i.memoryMB} MB)` : i.name))),
       (error) => show(plan, problem(error)));
   }
 }

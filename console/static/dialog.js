@@ -1,5 +1,5 @@
 // Dialogs use the browser's dialog element: it keeps the focus inside, and Escape closes it.
-import { h, show } from './dom.js';
+import { h, make, show } from './dom.js';
 import { problem } from './parts.js';
 
 let number = 0;
@@ -8,9 +8,9 @@ let number = 0;
 // act returns a promise; the dialog closes when it is fulfilled, and shows the error when it is rejected.
 export function dialog({ title, content, verb, kind = 'main', ready = () => '', act, closed }) {
   const id = `dialog-${++number}`;
-  const wrong = h('div', {});
-  const why = h('p', { class: 'help', id: `${id}-why`, role: 'status' });
-  const go = h('button', { class: kind, 'aria-describedby': `${id}-why` }, verb);
+  const wrong = make('div', {});
+  const why = make('p', { class: 'help', id: `${id}-why`, role: 'status' });
+  const go = make('button', { class: kind, 'aria-describedby': `${id}-why` }, verb);
   let busy = false;
   const check = () => {
     const reason = busy ? 'Working …' : ready();
@@ -35,7 +35,7 @@ export function dialog({ title, content, verb, kind = 'main', ready = () => '', 
       check();
     }
   };
-  const box = h('dialog', { 'aria-labelledby': `${id}-title` },
+  const box = make('dialog', { 'aria-labelledby': `${id}-title` },
     h('form', { onsubmit: submit, oninput: () => check() },
       h('h2', { id: `${id}-title` }, title), content, wrong, act ? why : null,
       h('div', { class: 'buttons' }, act ? h('button', { type: 'button', onclick: () => box.close() }, 'Do nothing') : null, go)));
@@ -53,7 +53,7 @@ export function dialog({ title, content, verb, kind = 'main', ready = () => '', 
 
 // nameField returns a field for the name of the cluster, so that nobody deletes it by mistake.
 export function nameField(name, what) {
-  const input = h('input', { id: 'confirm-name', autocomplete: 'off', spellcheck: 'false', 'aria-describedby': 'confirm-help' });
+  const input = make('input', { id: 'confirm-name', autocomplete: 'off', spellcheck: false, 'aria-describedby': 'confirm-help' });
   return {
     view: h('div', { class: 'form' }, h('label', { for: 'confirm-name' }, 'Name of the cluster'), input,
       h('p', { id: 'confirm-help', class: 'help' }, `Type ${name} to ${what}.`)),

@@ -1,74 +1,66 @@
-// All elements are created here. Text becomes text nodes, never markup.
+// The one place that touches Preact: elements, templates, and how a page is shown.
+// Text becomes text nodes, never markup.
+import { Component, cloneElement, h as create, render } from './vendor/preact.js';
+import htm from './vendor/htm.js';
 
-const SVG = 'http://www.w3.org/2000/svg';
-const handlers = ['onclick', 'onsubmit', 'oninput', 'onchange', 'ontoggle'];
+// Names of attributes whose later values must not overwrite what a person has typed.
+const initial = { input: { value: 'defaultValue', checked: 'defaultChecked' } };
 
-function fill(element, attributes, children) {
+// Mounted shows an element that `make` has made, inside a tree of Preact.
+class Mounted extends Component {
+  constructor() {
+    super();
+    this.keep = (place) => { if (place && this.props.node.parentNode !== place) place.replaceChildren(this.props.node); };
+  }
+  render() { return create('span', { class: 'mounted', ref: this.keep }); }
+}
+
+const keys = new WeakMap();
+let number = 0;
+
+function mounted(node) {
+  if (!keys.has(node)) keys.set(node, `mounted-${++number}`);
+  return create(Mounted, { key: keys.get(node), node });
+}
+
+// childrenOf leaves arrays and gaps as they are, so that a part that comes or goes does not move its neighbours.
+const childrenOf = (children) => children.map((c) => (Array.isArray(c) ? childrenOf(c) : c instanceof Node ? mounted(c) : c));
+
+// h returns an element of Preact. A data-key is its key among its siblings.
+export function h(tag, attributes, ...children) {
+  const given = {};
   for (const [name, value] of Object.entries(attributes ?? {})) {
-    if (value === undefined || value === null || value === false) continue;
-    if (handlers.includes(name)) element[name] = value;
-    else element.setAttribute(name, value === true ? '' : String(value));
+    if (value === undefined || value === null || value === false && !['spellcheck'].includes(name)) continue;
+    given[initial[tag]?.[name] ?? name] = value;
   }
-  element.append(...children.flat(Infinity).filter((c) => c !== undefined && c !== null && c !== false && c !== '').map((c) => (c instanceof Node ? c : String(c))));
-  return element;
+  if (given['data-key'] !== undefined) given.key = given['data-key'];
+  return create(tag, given, ...childrenOf(children));
 }
 
-export const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
-export const svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+// html is h as a template: html`<p class="help">${text}</p>`.
+export const html = htm.bind(h);
 
-// patch changes an element so that it equals a fresh one. It keeps existing nodes where it
-// can, so that the focus stays. Elements with a data-key are matched by it.
-export function patch(old, fresh) {
-  if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || keyOf(old) !== keyOf(fresh)) {
-    old.replaceWith(fresh);
-    return fresh;
-  }
-  if (old.nodeType !== Node.ELEMENT_NODE) {
-    if (old.data !== fresh.data) old.data = fresh.data;
-    return old;
-  }
-  for (const name of handlers) if (old[name] !== fresh[name]) old[name] = fresh[name];
-  for (const { name } of [...old.attributes]) {
-    if (!fresh.hasAttribute(name) && !(name === 'open' && old.nodeName === 'DETAILS')) old.removeAttribute(name);
-  }
-  for (const { name, value } of fresh.attributes) {
-    if (old.getAttribute(name) !== value && !(name === 'open' && old.nodeName === 'DETAILS')) old.setAttribute(name, value);
-  }
-  patchChildren(old, [...fresh.childNodes]);
-  return old;
+// extend returns an element with more attributes.
+export const extend = (element, attributes) => cloneElement(element, attributes);
+
+// make returns an element of the document, for what a page keeps a reference to: a field that it reads, a part that it shows by itself.
+export function make(tag, attributes, ...children) {
+  const place = document.createElement('div');
+  render(h(tag, attributes, ...children), place);
+  return place.firstChild;
 }
 
-const keyOf = (node) => node.dataset?.key;
-
-function patchChildren(parent, wanted) {
-  const keyed = new Map();
-  for (const child of parent.childNodes) if (keyOf(child)) keyed.set(keyOf(child), child);
-  let at = parent.firstChild;
-  for (const fresh of wanted) {
-    const key = keyOf(fresh);
-    let old = key ? keyed.get(key) : at;
-    if (old && !key && keyOf(old)) old = null;
-    if (!old) {
-      parent.insertBefore(fresh, at);
-      continue;
-    }
-    if (old === at) at = at.nextSibling;
-    else parent.insertBefore(old, at);
-    patch(old, fresh);
-  }
-  while (at) {
-    const next = at.nextSibling;
-    at.remove();
-    at = next;
-  }
-}
-
-// show patches the content of an element.
+// show changes the content of an element. Existing nodes stay where they can, with their focus.
 export function show(place, ...content) {
-  const fresh = place.cloneNode(false);
-  fill(fresh, {}, content);
-  for (const name of handlers) fresh[name] = place[name];
-  patch(place, fresh);
+  render(childrenOf(content), place);
+}
+
+// textOf returns the text of an element.
+export function textOf(element) {
+  if (Array.isArray(element)) return element.map(textOf).join('');
+  if (element === undefined || element === null || typeof element === 'boolean') return '';
+  if (typeof element !== 'object') return String(element);
+  return element.props.node ? element.props.node.textContent : textOf(element.props.children);
 }
 
 // say announces a change to screen readers.

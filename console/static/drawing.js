@@ -1,5 +1,5 @@
 // A drawing of the state machine of a cluster, from the server's table.
-import { h, svg } from './dom.js';
+import { h } from './dom.js';
 
 // Positions of the states. Unknown states go into a row below.
 const at = {
@@ -21,22 +21,22 @@ export function drawing({ states, edges }, present) {
   const leaving = edges.filter((e) => e.from === present);
   const text = `The cluster is ${present}. ` + (leaving.length ? `From here it goes ${leaving.map((e) => `to ${e.to} on ${e.event}`).join(', ')}.` : 'Nothing leaves this state.');
   return h('figure', { class: 'machine' },
-    svg('svg', { viewBox: '0 0 900 440', role: 'img', 'aria-label': text },
-      svg('defs', {}, marker('arrow'), marker('arrow-lit')),
+    h('svg', { viewBox: '0 0 900 440', role: 'img', 'aria-label': text },
+      h('defs', {}, marker('arrow'), marker('arrow-lit')),
       [...connections.values()].sort((a, b) => (a.from === present) - (b.from === present)).map((w) => connection(w, positions, connections, present)),
       states.map((s) => box(s, positions[s.name], present)),
       [...connections.values()].filter((w) => w.from === present).map((w) => label(w, positions, connections))),
     h('figcaption', {}, `${text} Dashed: a run works in the state.`));
 }
 
-const marker = (id) => svg('marker', { id, class: id, viewBox: '0 0 10 10', refX: '9', refY: '5', markerWidth: '7', markerHeight: '7', orient: 'auto-start-reverse' }, svg('path', { d: 'M0 0L10 5L0 10z' }));
+const marker = (id) => h('marker', { id, class: id, viewBox: '0 0 10 10', refX: '9', refY: '5', markerWidth: '7', markerHeight: '7', orient: 'auto-start-reverse' }, h('path', { d: 'M0 0L10 5L0 10z' }));
 
 function box({ name, transient }, [x, y], present) {
   const here = name === present;
-  return svg('g', { class: `state${transient ? ' transient' : ''}${here ? ' here' : ''}`, 'data-state': name, 'aria-current': here ? 'true' : undefined },
-    here ? svg('rect', { class: 'outline', x: x - half[0] - 6, y: y - half[1] - 6, width: 2 * half[0] + 12, height: 2 * half[1] + 12, rx: 14 }) : null,
-    svg('rect', { class: 'box', x: x - half[0], y: y - half[1], width: 2 * half[0], height: 2 * half[1], rx: 9 }),
-    svg('text', { x, y: y + 5 }, here ? `▶ ${name}` : name));
+  return h('g', { class: `state${transient ? ' transient' : ''}${here ? ' here' : ''}`, 'data-state': name, 'aria-current': here ? 'true' : undefined },
+    here ? h('rect', { class: 'outline', x: x - half[0] - 6, y: y - half[1] - 6, width: 2 * half[0] + 12, height: 2 * half[1] + 12, rx: 14 }) : null,
+    h('rect', { class: 'box', x: x - half[0], y: y - half[1], width: 2 * half[0], height: 2 * half[1], rx: 9 }),
+    h('text', { x, y: y + 5 }, here ? `▶ ${name}` : name));
 }
 
 // rim returns the point on the border of a state's box in the direction of another point.
@@ -62,9 +62,9 @@ function route({ from, to }, positions, connections) {
 function connection(w, positions, connections, present) {
   const lit = w.from === present;
   const { start, bend, end } = route(w, positions, connections);
-  return svg('g', { class: lit ? 'connection lit' : 'connection' },
-    svg('path', { d: `M${start} ${bend ? `Q${bend} ` : 'L'}${end}`, 'marker-end': lit ? 'url(#arrow-lit)' : 'url(#arrow)' },
-      svg('title', {}, w.events.map((e) => `${w.from} → ${w.to} on ${e.event}: ${e.by}`).join('\n'))));
+  return h('g', { class: lit ? 'connection lit' : 'connection' },
+    h('path', { d: `M${start} ${bend ? `Q${bend} ` : 'L'}${end}`, 'marker-end': lit ? 'url(#arrow-lit)' : 'url(#arrow)' },
+      h('title', {}, w.events.map((e) => `${w.from} → ${w.to} on ${e.event}: ${e.by}`).join('\n'))));
 }
 
 // label shows the events of a line, one below the other. On a horizontal line it stands
@@ -75,5 +75,5 @@ function label(w, positions, connections) {
   const width = Math.max(...w.events.map((e) => e.event.length)) * 7.5;
   const level = Math.abs(start[1] - end[1]) < 10 && Math.abs(start[0] - end[0]) < width;
   const y = level ? middle - half[1] - 10 - (w.events.length - 1) * 8 : middle;
-  return svg('text', { class: 'label' }, w.events.map((e, i) => svg('tspan', { x, y: y + 4 + (i - (w.events.length - 1) / 2) * 16 }, e.event)));
+  return h('text', { class: 'label' }, w.events.map((e, i) => h('tspan', { x, y: y + 4 + (i - (w.events.length - 1) / 2) * 16 }, e.event)));
 }

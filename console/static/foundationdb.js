@@ -1,5 +1,5 @@
 // FoundationDB clusters: the list, and one with its groups, its database, its plan, its backups and its restores.
-import { h, show, say } from './dom.js';
+import { h, make, show, say } from './dom.js';
 import { get, newKey, request } from './api.js';
 import { dialog } from './dialog.js';
 import { live } from './live.js';
@@ -13,11 +13,11 @@ const because = (x) => (x.reason ? [h('code', {}, x.reason), x.message ? `: ${x.
 
 export function databasesPage(main, { query }) {
   const filter = { namespace: query.get('namespace') ?? '' };
-  const list = h('div', {});
+  const list = make('div', {});
   const pager = new Pager(size, () => refresh());
   let timer;
   const set = (name, value) => { filter[name] = value.trim(); pager.first(); clearTimeout(timer); timer = setTimeout(refresh, 250); };
-  main.replaceChildren(h('h1', {}, 'FoundationDB'),
+  show(main, h('h1', {}, 'FoundationDB'),
     h('form', { class: 'filter', role: 'search', onsubmit: (e) => e.preventDefault() },
       h('label', { for: 'namespace' }, 'Namespace'), h('input', { id: 'namespace', value: filter.namespace, oninput: (e) => set('namespace', e.target.value) })),
     list);
@@ -40,23 +40,23 @@ export function databasesPage(main, { query }) {
 
 export function databasePage(main, { rest: [namespace, name, chosen], title }) {
   const place = `/v1/foundationdb/${path(namespace, name)}`;
-  const [head, database, foot] = [h('div', {}), h('div', {}), h('div', {})];
+  const [head, database, foot] = [make('div', {}), make('div', {}), make('div', {})];
   const groups = new Groups(place, chosen, (id) => history.replaceState(null, '', `#/${path('foundationdb', namespace, name)}${id ? `/${path(id)}` : ''}`));
   let known;
-  main.replaceChildren(head);
+  show(main, head);
   async function refresh() {
     try {
       const c = await get(place);
       title(name);
       if (known !== undefined && known !== c.state) say(`The cluster is ${c.state}.`);
       known = c.state;
-      if (!groups.view.isConnected) main.replaceChildren(head, groups.view, database, foot);
+      if (!groups.view.isConnected) show(main, head, groups.view, database, foot);
       show(head, crumbs(), h('div', { class: 'title' }, h('h1', {}, name), badge(c.state), h('span', {}, `FoundationDB ${versions(c)}`)), actions(c), stop(c), about(c));
       groups.update(c);
       show(database, configuration(c), coordinators(c), conditions(c));
       show(foot, plan(c, (verb, one) => ask(verb, c, one)), backups(c), restores(c));
     } catch (error) {
-      main.replaceChildren(head);
+      show(main, head);
       show(head, crumbs(), h('h1', {}, 'FoundationDB cluster'), problem(error));
     }
   }
@@ -74,7 +74,7 @@ export function databasePage(main, { rest: [namespace, name, chosen], title }) {
   function ask(verb, c, one) {
     const key = newKey();
     const from = verb === 'hold' ? c.links.filter((l) => !c.held.includes(l)) : c.held;
-    const choice = verb === 'approve' || one ? null : h('select', { id: 'link' }, h('option', { value: '' }, 'all links'), from.map((l) => h('option', { value: l }, l)));
+    const choice = verb === 'approve' || one ? null : make('select', { id: 'link' }, h('option', { value: '' }, 'all links'), from.map((l) => h('option', { value: l }, l)));
     const { hash } = c.plan; // of the plan that the dialog shows
     dialog({
       title: `${asks[verb].title} ${one ?? name}`, verb: asks[verb].title,

@@ -1,7 +1,7 @@
 // The process groups of a FoundationDB cluster: zones as columns, classes as rows, a button for each group; a list of
 // those that a filter finds; and the one that is chosen. A thousand groups change one by one: only the buttons of groups
 // that have changed are touched.
-import { h, show } from './dom.js';
+import { h, make, show } from './dom.js';
 import { get } from './api.js';
 import { age, ago, at, badge, count, facts, problem, row, table } from './parts.js';
 
@@ -37,13 +37,13 @@ export class Groups {
   constructor(place, chosen, choose) {
     Object.assign(this, { place, chosen, told: choose, filter: { q: '', state: '' }, buttons: new Map(), shape: '', all: [], listed: false, whole: false, said: null, asked: 0 });
     const set = (name, value) => { this.filter[name] = value; this.whole = false; this.sift(); };
-    this.grid = h('div', { class: 'zones scroll', role: 'group', 'aria-label': 'Grid of groups', tabindex: '0' });
-    this.list = h('div', {});
-    this.note = h('p', { class: 'help', role: 'status' });
-    this.panel = h('aside', { class: 'chosen', 'aria-label': 'Chosen group', 'aria-live': 'polite' });
-    this.states = h('select', { id: 'group-state', onchange: (e) => set('state', e.target.value) });
-    this.as = h('select', { id: 'group-view', onchange: (e) => { this.listed = e.target.value === 'list'; this.sift(); } }, h('option', { value: 'grid' }, 'Grid'), h('option', { value: 'list' }, 'List'));
-    this.view = h('section', { 'aria-label': 'Groups' }, h('h2', {}, 'Groups'),
+    this.grid = make('div', { class: 'zones scroll', role: 'group', 'aria-label': 'Grid of groups', tabindex: '0' });
+    this.list = make('div', {});
+    this.note = make('p', { class: 'help', role: 'status' });
+    this.panel = make('aside', { class: 'chosen', 'aria-label': 'Chosen group', 'aria-live': 'polite' });
+    this.states = make('select', { id: 'group-state', onchange: (e) => set('state', e.target.value) });
+    this.as = make('select', { id: 'group-view', onchange: (e) => { this.listed = e.target.value === 'list'; this.sift(); } }, h('option', { value: 'grid' }, 'Grid'), h('option', { value: 'list' }, 'List'));
+    this.view = make('section', { 'aria-label': 'Groups' }, h('h2', {}, 'Groups'),
       h('form', { class: 'filter', role: 'search', 'aria-label': 'Groups', onsubmit: (e) => e.preventDefault() },
         h('label', { for: 'group-q' }, 'Filter'), h('input', { id: 'group-q', type: 'search', placeholder: 'id, class, zone, address or reason', oninput: (e) => { clearTimeout(this.timer); this.timer = setTimeout(() => set('q', e.target.value.trim().toLowerCase()), 200); } }),
         h('label', { for: 'group-state' }, 'State'), this.states, h('label', { for: 'group-view' }, 'Show as'), this.as),
@@ -72,15 +72,11 @@ export class Groups {
     const shared = all.length > columns;
     const zones = shared ? [all] : all.map((z) => [z]);
     const focused = this.grid.contains(document.activeElement) ? document.activeElement.dataset.group : undefined;
-    const old = this.buttons;
     this.buttons = new Map();
-    const cell = (k, of) => h('td', {}, (shared ? k.zones : k.zones.filter((z) => z.name === of[0])).flatMap((z) => z.groups).map((g) => {
-      const b = old.get(g.id) ?? h('button', { type: 'button', tabindex: '-1', 'data-group': g.id });
-      this.buttons.set(g.id, b);
-      return b;
-    }));
+    const keep = (id) => (b) => { if (b) this.buttons.set(id, b); };
+    const cell = (k, of) => h('td', {}, (shared ? k.zones : k.zones.filter((z) => z.name === of[0])).flatMap((z) => z.groups).map((g) => h('button', { type: 'button', tabindex: '-1', 'data-group': g.id, 'data-key': g.id, ref: keep(g.id) })));
     const present = (k) => k.zones.flatMap((z) => z.groups).filter((g) => !g.since).length;
-    this.grid.replaceChildren(h('table', {}, h('caption', { class: 'heard' }, 'Groups by class and zone. Arrow keys go from group to group, Enter chooses one.'),
+    show(this.grid, h('table', {}, h('caption', { class: 'heard' }, 'Groups by class and zone. Arrow keys go from group to group, Enter chooses one.'),
       h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Class'), zones.map((of) => h('th', { scope: 'col' }, shared ? `${count(of.length)} zones` : `Zone ${zoneText(of[0])}`)))),
       h('tbody', {}, c.classes.map((k) => h('tr', {}, h('th', { scope: 'row' }, k.name, h('div', { class: 'help' }, `${count(present(k))} of ${count(k.desired)}`)), zones.map((of) => cell(k, of)))))));
     this.stop(focused ?? this.chosen);

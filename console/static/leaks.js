@@ -1,5 +1,5 @@
 // The leak report, for operators.
-import { h, show } from './dom.js';
+import { h, make, show } from './dom.js';
 import { get } from './api.js';
 import { live } from './live.js';
 import { Pager, age, badge, link, path, problem, prose, row, table } from './parts.js';
@@ -9,9 +9,9 @@ const pollInterval = 10000; // the collector's findings are no events
 
 export function leaksPage(main, { query }) {
   let kind = query.get('kind') ?? '';
-  const list = h('div', {});
+  const list = make('div', {});
   const pager = new Pager(size, () => refresh());
-  main.replaceChildren(h('h1', {}, 'Leaks'),
+  show(main, h('h1', {}, 'Leaks'),
     h('p', {}, 'Resources that could not be deleted after several attempts (leaked), that were given up (forgotten), or that have the tag of this installation but no record (orphan). They may cost money. The remedy of each says how to end it. A provider that cannot be read (unseen) may have more.'),
     h('form', { class: 'filter', role: 'search', onsubmit: (e) => e.preventDefault() },
       h('label', { for: 'kind' }, 'Kind'), h('input', { id: 'kind', value: kind, placeholder: 'vm, network, address …', oninput: (e) => { kind = e.target.value.trim(); pager.first(); refresh(); } })),

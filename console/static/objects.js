@@ -1,5 +1,5 @@
 // Objects: the list, and one object with its spec, its status and the runs that worked on it.
-import { h, show } from './dom.js';
+import { h, make, show } from './dom.js';
 import { get } from './api.js';
 import { live } from './live.js';
 import { runColumns, runRows } from './runs.js';
@@ -13,11 +13,11 @@ const stateOf = (o) => o.status?.state ?? o.status?.phase ?? (o.deletionMark ? '
 
 export function objectsPage(main, { query }) {
   const filter = { kind: query.get('kind') ?? '', selector: query.get('selector') ?? '' };
-  const list = h('div', {});
+  const list = make('div', {});
   const pager = new Pager(size, () => refresh());
   let timer;
   const set = (name, value) => { filter[name] = value.trim(); pager.first(); clearTimeout(timer); timer = setTimeout(refresh, 250); };
-  main.replaceChildren(h('h1', {}, 'Objects'),
+  show(main, h('h1', {}, 'Objects'),
     h('form', { class: 'filter', role: 'search', onsubmit: (e) => e.preventDefault() },
       h('label', { for: 'kind' }, 'Kind'), h('input', { id: 'kind', value: filter.kind, oninput: (e) => set('kind', e.target.value) }),
       h('label', { for: 'selector' }, 'Labels'), h('input', { id: 'selector', value: filter.selector, placeholder: 'key=value, !key', oninput: (e) => set('selector', e.target.value) })),
@@ -40,8 +40,8 @@ export function objectsPage(main, { query }) {
 
 export function objectPage(main, { rest, title }) {
   const id = rest.join('/');
-  const view = h('div', {});
-  main.replaceChildren(view);
+  const view = make('div', {});
+  show(main, view);
   async function refresh() {
     try {
       const o = await get(`/v1/objects/${path(...rest)}`);

@@ -1,5 +1,5 @@
 // Elements that several pages use.
-import { h } from './dom.js';
+import { extend, h, textOf } from './dom.js';
 
 // signs are the sign and the color of each state. The color only repeats the sign and the word.
 const signs = {
@@ -43,7 +43,7 @@ export function age(at) {
 setInterval(() => {
   for (const e of document.querySelectorAll('time.age')) {
     const text = words(e.dateTime);
-    if (e.textContent !== text) e.textContent = text;
+    if (e.textContent !== text) e.firstChild.data = text; // the text node is Preact's
   }
 }, 1000);
 
@@ -57,20 +57,15 @@ export const ago = (at) => (at ? h('span', {}, age(at), ' ago') : undefined);
 // it a table for screen readers.
 export function table(caption, columns, rows, empty = 'none') {
   if (!rows.length) return h('p', { class: 'empty', 'data-key': caption }, `${caption}: ${empty}.`);
-  for (const cells of rows.map((r) => [...r.children])) {
-    cells.forEach((cell, i) => {
-      cell.dataset.label = columns[i].replace('#', '');
-      cell.setAttribute('role', cell.nodeName === 'TH' ? 'rowheader' : 'cell');
-      if (['', '–'].includes(cell.textContent)) cell.classList.add('void');
-    });
-  }
+  const labeled = (cell, i) => extend(cell, { 'data-label': columns[i].replace('#', ''), role: cell.type === 'th' ? 'rowheader' : 'cell',
+    class: [cell.props.class, ['', '–'].includes(textOf(cell)) ? 'void' : ''].filter(Boolean).join(' ') || undefined });
   return h('div', { class: 'scroll', role: 'group', 'aria-label': caption, tabindex: '0', 'data-key': caption },
     h('table', { role: 'table' }, h('caption', { class: 'heard' }, caption),
       h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' }, columns.map((c) => h('th', { scope: 'col', role: 'columnheader', class: c.startsWith('#') ? 'number' : undefined }, c.replace('#', ''))))),
-      h('tbody', { role: 'rowgroup' }, rows)));
+      h('tbody', { role: 'rowgroup' }, rows.map((r) => extend(r, { children: [r.props.children].flat(Infinity).map(labeled) })))));
 }
 
-export const row = (key, ...cells) => h('tr', { 'data-key': key, role: 'row' }, cells.map((c) => (c instanceof Node && ['TD', 'TH'].includes(c.nodeName) ? c : h('td', {}, c ?? '–'))));
+export const row = (key, ...cells) => h('tr', { 'data-key': key, role: 'row' }, cells.map((c) => (['td', 'th'].includes(c?.type) ? c : h('td', {}, c ?? '–'))));
 
 // facts shows pairs of name and value; it omits pairs without value.
 export function facts(pairs) {

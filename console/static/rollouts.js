@@ -1,5 +1,5 @@
 // Rollouts of a Kubernetes cluster: the list, and one with its batches, pods, checks, preview and history.
-import { h, show, say } from './dom.js';
+import { h, make, show, say } from './dom.js';
 import { get, newKey, request } from './api.js';
 import { dialog } from './dialog.js';
 import { live } from './live.js';
@@ -22,11 +22,11 @@ const moves = (r) => !['', 'locatingTargetApp', 'rolloutSucceed', 'rolloutFailed
 
 export function rolloutsPage(main, { query }) {
   const filter = { namespace: query.get('namespace') ?? '' };
-  const list = h('div', {});
+  const list = make('div', {});
   const pager = new Pager(size, () => refresh());
   let timer;
   const set = (name, value) => { filter[name] = value.trim(); pager.first(); clearTimeout(timer); timer = setTimeout(refresh, 250); };
-  main.replaceChildren(h('h1', {}, 'Rollouts'),
+  show(main, h('h1', {}, 'Rollouts'),
     h('form', { class: 'filter', role: 'search', onsubmit: (e) => e.preventDefault() },
       h('label', { for: 'namespace' }, 'Namespace'), h('input', { id: 'namespace', value: filter.namespace, oninput: (e) => set('namespace', e.target.value) })),
     list);
@@ -49,10 +49,10 @@ export function rolloutsPage(main, { query }) {
 
 export function rolloutPage(main, { rest: [namespace, name], title }) {
   const place = `/v1/rollouts/${path(namespace, name)}`;
-  const view = h('div', {});
+  const view = make('div', {});
   const more = { plan: null, history: null, wide: new Set(), open: false };
   let known;
-  main.replaceChildren(view);
+  show(main, view);
   async function refresh() {
     try {
       const r = await get(place);
@@ -257,8 +257,8 @@ const texts = {
 
 // ask writes a request as pawl rollout does, and waits for the operator's answer.
 function ask(verb, r, place, done) {
-  const reason = h('input', { id: 'reason', maxlength: '1000' });
-  const batch = verb === 'approve' ? h('select', { id: 'batch' }, h('option', { value: 'next' }, 'the next batch'), h('option', { value: 'all' }, 'all batches'),
+  const reason = make('input', { id: 'reason', maxlength: '1000' });
+  const batch = verb === 'approve' ? make('select', { id: 'batch' }, h('option', { value: 'next' }, 'the next batch'), h('option', { value: 'all' }, 'all batches'),
     (r.batches ?? []).filter((b) => b.index > r.position.currentBatch).map((b) => h('option', { value: String(b.index) }, `up to batch ${b.index}`))) : null;
   const key = newKey();
   dialog({

@@ -1,5 +1,5 @@
 // Runs: the list, and one run with its steps and history.
-import { h, show, say } from './dom.js';
+import { h, make, show, say } from './dom.js';
 import { get } from './api.js';
 import { live } from './live.js';
 import { changeRun } from './change.js';
@@ -22,11 +22,11 @@ function subject(text) {
 
 export function runsPage(main, { query }) {
   const filter = { phase: query.get('phase') ?? '', flow: query.get('flow') ?? '', subject: query.get('subject') ?? '' };
-  const list = h('div', {});
+  const list = make('div', {});
   const pager = new Pager(size, () => refresh());
   let timer;
   const set = (name, value) => { filter[name] = value.trim(); pager.first(); clearTimeout(timer); timer = setTimeout(refresh, 250); };
-  main.replaceChildren(h('h1', {}, 'Runs'),
+  show(main, h('h1', {}, 'Runs'),
     h('form', { class: 'filter', role: 'search', onsubmit: (e) => e.preventDefault() },
       h('label', { for: 'phase' }, 'Phase'), h('select', { id: 'phase', onchange: (e) => set('phase', e.target.value) }, h('option', { value: '' }, 'any'), phases.map((p) => h('option', { selected: p === filter.phase }, p))),
       h('label', { for: 'flow' }, 'Flow'), h('input', { id: 'flow', value: filter.flow, oninput: (e) => set('flow', e.target.value) }),
@@ -48,9 +48,9 @@ export function runsPage(main, { query }) {
 
 export function runPage(main, { rest: [id], title, me }) {
   const at = `/v1/runs/${encodeURIComponent(id)}`;
-  const view = h('div', {});
+  const view = make('div', {});
   let known;
-  main.replaceChildren(view);
+  show(main, view);
   async function refresh() {
     try {
       const run = await get(at);

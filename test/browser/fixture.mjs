@@ -2,7 +2,7 @@
 import { execFile, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { extname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 
@@ -142,6 +142,16 @@ export async function browse() {
   return chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] });
 }
 
+const kinds = { '.js': 'text/javascript', '.css': 'text/css', '.html': 'text/html', '.svg': 'image/svg+xml' };
+
+// serveFile answers with a file of the folder STATIC in place of the one in the program: a change is tried without a build.
+async function serveFile(route) {
+  const { origin, pathname } = new URL(route.request().url());
+  const name = pathname === '/' ? 'index.html' : pathname.slice(1);
+  const policy = (await fetch(origin)).headers.get('content-security-policy');
+  await route.fulfill({ path: join(process.env.STATIC, name), headers: { 'Content-Type': kinds[extname(name)], 'Content-Security-Policy': policy } });
+}
+
 // Visitor opens pages of a server in a browser, and records the errors of the browser.
 export class Visitor {
   constructor(server, browser) {
@@ -150,6 +160,7 @@ export class Visitor {
   }
   async open(place = '', options = {}) {
     const context = await this.browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+    if (process.env.STATIC) await context.route((url) => !url.pathname.startsWith('/v1/'), serveFile);
     const page = await context.newPage();
     page.setDefaultTimeout(90000);
     page.on('pageerror', (e) => this.wrong.push(e.message));
