@@ -1,4 +1,4 @@
-// Changes of a cluster and of a run: a dialog with the fields and the plan, then the request.
+// Changes of a cluster: a dialog with the fields and the plan, then the request.
 import { h, make, show, say } from './dom.js';
 import { get, newKey, request } from './api.js';
 import { dialog, nameField } from './dialog.js';
@@ -126,30 +126,6 @@ function forget(cluster, done) {
     act: async () => {
       await request('POST', `/v1/clusters/${encodeURIComponent(cluster.id)}/forget`, { key: newKey(), body: { confirm: name.value() } });
       say(`${cluster.name} is given up.`);
-      done();
-    },
-  });
-}
-
-const runTexts = {
-  pause: ['Pause', 'Running attempts finish. No further step begins until somebody resumes the run.'],
-  resume: ['Resume', 'The run continues where it stopped.'],
-  cancel: ['Cancel', 'The run stops at its next safe point. A cluster then becomes Alert; one that was being created is deleted.'],
-};
-
-// changeRun pauses, resumes or cancels a run.
-export function changeRun(verb, run, done) {
-  const [title, text] = runTexts[verb];
-  const reason = make('input', { id: 'reason', maxlength: '1000' });
-  const mode = verb === 'cancel' && !run.subject.startsWith('cluster/') ? make('select', { id: 'mode' }, ['hold', 'undo', 'drop'].map((m) => h('option', { value: m }, m))) : null;
-  const key = newKey();
-  dialog({
-    title: `${title} run ${run.id.slice(-6)}`, verb: title, kind: verb === 'cancel' ? 'danger' : 'main',
-    content: [h('p', {}, text), h('div', { class: 'form' }, mode ? [h('label', { for: 'mode' }, 'Mode: hold keeps the done steps and pauses, undo undoes them, drop keeps them and ends'), mode] : null,
-      h('label', { for: 'reason' }, 'Why, for history'), reason)],
-    act: async () => {
-      await request('POST', `/v1/runs/${encodeURIComponent(run.id)}/${verb}`, { key, body: { reason: reason.value || undefined, mode: mode?.value } });
-      say(`${title} of run ${run.id.slice(-6)} was accepted.`);
       done();
     },
   });

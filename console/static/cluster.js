@@ -3,7 +3,8 @@ import { h, make, show, say } from './dom.js';
 import { all, get, request } from './api.js';
 import { live } from './live.js';
 import { drawing } from './drawing.js';
-import { change, changeRun } from './change.js';
+import { change } from './change.js';
+import { ask } from './requests.js';
 import { dialog } from './dialog.js';
 import { runActions, runFacts, runFault, stepsTable, runBadge } from './steps.js';
 import { age, ago, badge, button, facts, fault, link, path, problem, row, table, unseen, waiting } from './parts.js';
@@ -83,7 +84,7 @@ export function clusterPage(main, { rest: [id], me, title }) {
     section('Nodes', table('Nodes', ['Name', 'Role', 'Ready', 'Version', 'Address', 'Last heartbeat', 'Provider’s id'], nodes.map((n) => row(n.name,
       h('th', { scope: 'row' }, n.name), n.role, badge(n.ready, n.notReady ? `no: ${n.notReady}` : { true: 'ready', false: 'no', unknown: 'not known' }[n.ready]), n.version, n.address, age(n.heartbeatAt), n.id && h('code', {}, n.id))))),
     section('Drift', driftView(c), h('button', { type: 'button', onclick: compareNow }, 'Compare now')),
-    section('Work', run ? [runFault(run), runActions(run, (verb) => changeRun(verb, run, refresh)), runFacts(run), stepsTable(run)] : h('p', {}, 'No run has worked on it.'),
+    section('Work', run ? [runFault(run), runActions(run, (verb) => ask(verb, run, refresh).catch((e) => show(view, problem(e)))), runFacts(run), stepsTable(run)] : h('p', {}, 'No run has worked on it.'),
       runs.length > 1 ? [h('h3', {}, 'All runs'), table('All runs', ['Run', 'Flow', 'Phase', 'Step', 'Attempt', 'Created', 'Fault'], runs.map((r) => row(r.id, link(path('runs', r.id), r.id.slice(-8)), r.flow, runBadge(r), r.step, r.attempt, age(r.createdAt), r.fault && h('code', {}, r.fault.code))))] : null),
     section('Journal', table('Journal', ['Kind', 'Name', 'Phase', 'Origin', 'Step', 'Attempts', 'Provider’s id', 'Last error'], resources.map((r) => row(r.key + r.name,
       r.kind, h('th', { scope: 'row' }, r.name), badge(r.phase), r.origin, r.step, r.attempts ?? 0, r.id && h('code', {}, r.id), h('td', { class: 'reason' }, r.code ? [h('code', {}, r.code), ' ', r.error] : ''))), 'none yet')),

@@ -1,13 +1,24 @@
 // A run with its steps: attempts, next try, fault with remedy, and the actions.
 import { h } from './dom.js';
+import { took } from './timeline.js';
 import { age, ago, badge, button, facts, fault, link, path, row, table, waiting } from './parts.js';
 
 export const runBadge = (run) => badge(run.phase);
 
-export function stepsTable(run) {
-  return table(`Steps of run ${run.id.slice(-6)}`, ['Step', 'Phase', '#Attempts', 'Began', 'Ended', 'Next try', 'Message'], (run.steps ?? []).map((s) => row(`step-${s.name}`,
+// stepsTable shows the steps of a run. output adds what each has given, logs a button that shows what it has printed.
+export function stepsTable(run, { output, logs } = {}) {
+  const columns = ['Step', 'Phase', '#Attempts', 'Began', 'Ended', '#Took', 'Next try', 'Message', output && 'Output', logs && 'Logs'].filter(Boolean);
+  return table(`Steps of run ${run.id.slice(-6)}`, columns, (run.steps ?? []).map((s) => row(`step-${s.name}`,
     h('th', { scope: 'row' }, s.name), badge(s.phase, s.phase === 'Running' ? 'step' : undefined), h('td', { class: 'number' }, s.attempts, s.failures ? ` (${s.failures} of ${s.budget} failures)` : ''),
-    age(s.startedAt), age(s.endedAt), age(s.nextAt), h('td', { class: 'reason' }, saying(s)))), 'none yet');
+    age(s.startedAt), age(s.endedAt), h('td', { class: 'number' }, s.endedAt && s.startedAt ? took(Date.parse(s.endedAt) - Date.parse(s.startedAt)) : '–'), age(s.nextAt), h('td', { class: 'reason' }, saying(s)),
+    ...(output ? [outputOf(s)] : []), ...(logs ? [h('button', { type: 'button', class: 'plain', 'aria-label': `Logs of ${s.name}`, onclick: () => logs(s.name) }, 'Logs')] : []))), 'none yet');
+}
+
+// outputOf shows what a step has given: a short one at once, a long one when somebody asks.
+function outputOf(s) {
+  if (s.output === undefined || s.output === null) return '–';
+  const text = typeof s.output === 'string' ? s.output : JSON.stringify(s.output, null, 2);
+  return text.length <= 40 && !text.includes('\n') ? h('code', {}, text) : h('details', {}, h('summary', {}, `${text.length} characters`), h('pre', { tabindex: '0' }, text));
 }
 
 function saying(s) {

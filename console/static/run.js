@@ -1,0 +1,102 @@
+// One run: its timeline, steps with outputs, logs, fault with its guide, history, and every request to it.
+import { h, html, make, say, show } from './dom.js';
+import { get } from './api.js';
+import { live } from './live.js';
+import { Logs } from './logs.js';
+import { timeline } from './timeline.js';
+import { ask, moreActions } from './requests.js';
+import { guide } from './guide.js';
+import { runActions, runBadge, runFacts, runFault, stepsTable } from './steps.js';
+import { subjectLink } from './runs.js';
+import { age, json, link, path, problem, row, table } from './parts.js';
+
+const page = 500; // events that are read at once
+const mostChildren = 20; // child runs in the timeline
+
+export function runPage(main, { rest: [id], title, me }) {
+  const at = `/v1/runs/${encodeURIComponent(id)}`;
+  const view = make('div', {});
+  const trouble = make('div', {});
+  const events = new Events(at);
+  const logs = me.role === 'operator' ? new Logs(id) : null;
+  const more = { whole: false };
+  let known;
+  let run;
+  let children = [];
+  show(main, view);
+
+  async function refresh() {
+    try {
+      run = await get(at);
+      [children] = await Promise.all([childrenOf(run, children), events.read(run.seq)]);
+      title(`Run ${run.id.slice(-6)}`);
+      if (known && known !== run.phase) say(`The run is ${run.phase}.`);
+      known = run.phase;
+      logs?.update((run.steps ?? []).map((s) => s.name));
+      draw();
+    } catch (error) {
+      show(view, h('h1', {}, 'Run'), problem(error));
+    }
+  }
+
+  function draw() {
+    show(view, html`
+      <p class="crumbs" data-key="crumbs">${me.role === 'operator' ? link('runs', 'Runs') : link('clusters', 'Clusters')} / ${run.parent ? html`${link(path('runs', run.parent), run.parent.slice(-8))} / ` : null}${run.id}</p>
+      <div class="title" data-key="title"><h1>${run.flow}</h1>${runBadge(run)}<span>on ${subjectLink(run.subject)}</span></div>
+      <div data-key="fault">${runFault(run)}${guide(run.fault?.guide)}${run.warning ? html`<p class="busy"><strong>▲ ${run.warning}</strong></p>` : null}</div>
+      <div data-key="actions">${runActions(run, (verb) => ask(verb, run, refresh).catch((e) => show(trouble, problem(e))))}${me.role === 'operator' ? moreActions(run, refresh, (what) => show(trouble, what)) : null}${trouble}</div>
+      <div data-key="facts">${runFacts(run)}</div>
+      <section data-key="timeline" aria-labelledby="h-timeline"><h2 id="h-timeline">Timeline</h2>${timeline(run, events.items, children, { whole: more.whole, toggle: () => { more.whole = true; draw(); } })}</section>
+      <section data-key="steps" aria-labelledby="h-steps"><h2 id="h-steps">Steps</h2>
+        ${run.earlierSteps ? html`<p class="help">The newest ${run.steps.length} steps; ${run.earlierSteps} older ones are omitted.</p>` : null}
+        ${stepsTable(run, { output: true, logs: logs && ((step) => { logs.choose(step); document.getElementById('h-logs').scrollIntoView({ block: 'start' }); }) })}
+        ${run.input && Object.keys(run.input).length ? html`<details><summary>Input</summary>${json(run.input)}</details>` : null}
+        ${run.result !== undefined ? html`<details><summary>Result</summary>${json(run.result)}</details>` : null}
+      </section>
+      ${logs ? html`<section data-key="logs" aria-labelledby="h-logs"><h2 id="h-logs">Logs</h2>${logs.view}</section>` : null}
+      <section data-key="history" aria-labelledby="h-history"><h2 id="h-history">History</h2>${historyTable()}
+        ${events.older ? html`<button type="button" onclick=${() => events.readOlder().then(draw, (e) => show(trouble, problem(e)))}>Show ${Math.min(page, events.older)} older of ${events.older}</button>` : null}
+      </section>`);
+  }
+
+  const historyTable = () => table('History', ['When', 'What', 'Step', 'Attempt', 'Message', 'By'], [...events.items].reverse().map((e) => row(`e${e.seq}`,
+    age(e.at), e.kind, e.step, e.attempt, h('td', { class: 'reason' }, e.code ? [h('code', {}, e.code), ' '] : null, [e.reason, e.message].filter(Boolean).join(': ')), e.actor)));
+
+  refresh();
+  const end = live(`/v1/events?run=${encodeURIComponent(id)}`, refresh);
+  return () => { logs?.close(); end(); };
+}
+
+// childrenOf reads the newest child runs with their events. A child that has ended is read once.
+async function childrenOf(run, known) {
+  const { items } = await get('/v1/runs', { parent: run.id, limit: mostChildren }).catch(() => ({ items: [] })); // for operators only
+  return Promise.all(items.map(async (child) => {
+    const old = known.find((k) => k.run.id === child.id);
+    if (old && old.run.revision === child.revision) return old;
+    return { run: child, events: (await get(`/v1/runs/${child.id}/history`, { limit: page }).catch(() => ({ items: [] }))).items };
+  }));
+}
+
+// Events holds the history of a run from some number to its end.
+class Events {
+  constructor(of) { Object.assign(this, { at: `${of}/history`, items: [] }); }
+
+  // older is the number of events that are not read.
+  get older() { return this.items.length ? this.items[0].seq - 1 : 0; }
+
+  async read(newest) {
+    for (let last = this.items.at(-1)?.seq ?? Math.max(0, newest - page); ;) {
+      const { items, next } = await get(this.at, { limit: page, cursor: last });
+      const fresh = items.filter((e) => e.seq > (this.items.at(-1)?.seq ?? 0));
+      this.items.push(...fresh);
+      if (!next || !fresh.length) return;
+      last = this.items.at(-1).seq;
+    }
+  }
+
+  async readOlder() {
+    const before = this.items[0].seq;
+    const { items } = await get(this.at, { limit: page, cursor: Math.max(0, before - 1 - page) });
+    this.items.unshift(...items.filter((e) => e.seq < before));
+  }
+}
