@@ -16,6 +16,7 @@ import { databasesPage, databasePage } from './foundationdb.js';
 const main = document.getElementById('main');
 const nav = document.getElementById('nav');
 const who = document.getElementById('who');
+const loading = main.firstElementChild;
 
 // name in the URL, text, page of the list, page of one item, for operators only, part of the server
 const pages = [
@@ -89,7 +90,7 @@ async function go() {
 
 async function start() {
   try {
-    me = await session();
+    me = await session().finally(() => loading.remove());
     await go();
   } catch (error) {
     if (error.status === 401) return showLogin();

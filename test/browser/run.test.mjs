@@ -1,0 +1,137 @@
+// The page of a run: its timeline with a retry and a child run, outputs, live logs, an approval, a signal, a skip and a resume, each with its plan.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { join } from 'node:path';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { Visitor, at, browse, missing, serve, shots } from './fixture.mjs';
+
+const skip = missing() || false;
+const exec = (script) => `uses: exec\n  with: {command: [sh, -c, ${JSON.stringify(script)}]}`;
+
+// The flow waits for files, so that each test decides when a step goes on.
+const flows = (dir) => ({
+  'inner.yaml': `flowName: Inner\nsteps:\n- stepName: Work\n  ${exec('echo from the child')}\n`,
+  'ship.yaml': `flowName: Ship
+steps:
+- stepName: Build
+  ${exec('echo building; echo a warning >&2; echo image-v7')}
+- stepName: Flaky
+  ${exec(`test -e ${dir}/tried || { touch ${dir}/tried; echo not yet; exit 1; }; echo fine`)}
+  retry: {attempts: 3, first: 10ms}
+- stepName: Below
+  flow: Inner
+- stepName: Approve
+  uses: approval
+  with: {message: "Ship it?", deadline: 30m}
+- stepName: Deploy
+  ${exec(`echo begun; until test -e ${dir}/deploy; do sleep 0.1; done; echo deployed`)}
+- stepName: Check
+  ${exec(`test -e ${dir}/checked || { echo no luck; exit 3; }`)}
+  skippable: true
+  retry: {attempts: 1}
+- stepName: Last
+  wait: {signal: go, deadline: 10m}
+`,
+});
+
+let server, browser, visitor, page, run, dir;
+before(async () => {
+  if (skip) return;
+  dir = mkdtempSync(join(tmpdir(), 'pawl-browser-'));
+  mkdirSync(join(dir, 'flows'));
+  for (const [name, text] of Object.entries(flows(dir))) writeFileSync(join(dir, 'flows', name), text);
+  [server, browser] = await Promise.all([serve('dev', { config: 'none', dir, more: ['--flows', join(dir, 'flows')] }), browse()]);
+  visitor = new Visitor(server, browser);
+  run = await server.api('POST', '/v1/runs', { flow: 'Ship', subject: 'demo/default/ship' });
+  page = await visitor.open(`#/runs/${run.id}`);
+});
+after(async () => {
+  await browser?.close();
+  await server?.close();
+});
+
+const lane = (name) => page.getByRole('group', { name: 'Timeline' }).getByRole('img', { name: new RegExp(`^${name}:`) });
+const step = (name) => page.getByRole('group', { name: /^Steps of run/ }).getByRole('row', { name: new RegExp(`^${name}\\b`) });
+
+test('the timeline has the attempts, the time between them, waits, and the child run inside its parent', { skip }, async () => {
+  await lane('Approve').waitFor();
+  assert.match(await lane('Flaky').getAttribute('aria-label'), /attempt 1: COMMAND_FAILED .*failed.*; after attempt 1, until the next attempt.*; attempt 2, done/);
+  assert.match(await lane('Approve').getAttribute('aria-label'), /wait until now/);
+  const names = await page.locator('.lane .name').allTextContents();
+  assert.deepEqual(names, ['Build', 'Flaky', 'Below', 'Work', 'Approve']);
+  assert.match(await page.locator('.lane.inner a').getAttribute('href'), /#\/runs\/\w{26}/);
+  assert.equal(await lane('Flaky').locator('.bar.failed').count(), 1);
+});
+
+test('a step shows its output and what it has printed', { skip }, async () => {
+  await step('Flaky').getByText('fine').waitFor();
+  await step('Build').getByRole('button', { name: 'Logs of Build' }).click();
+  const lines = page.getByRole('log', { name: 'Lines' });
+  await lines.getByText('a warning').waitFor();
+  assert.equal(await page.getByLabel('Step', { exact: true }).inputValue(), 'Build');
+  assert.doesNotMatch(await lines.innerText(), /not yet/);
+  assert.match(await lines.innerText(), /stderr a warning/);
+  await page.getByLabel('Step', { exact: true }).selectOption('');
+  await lines.getByText('not yet').waitFor();
+  await page.screenshot({ path: join(shots, 'run.png'), fullPage: true });
+});
+
+test('an approval is given with its reason, after its plan, and lines come while a step runs', { skip }, async () => {
+  await page.getByRole('button', { name: 'Approve', exact: true }).click();
+  const dialog = page.getByRole('dialog', { name: /^Approve run/ });
+  assert.match(await dialog.getByRole('row', { name: /^Approve/ }).innerText(), /Waiting\s+goes on with the signal/);
+  await dialog.getByLabel(/^Reason/).fill('looks good');
+  await dialog.getByRole('button', { name: 'Approve', exact: true }).click();
+  await dialog.waitFor({ state: 'detached' });
+  await page.getByRole('log', { name: 'Lines' }).getByText('begun').waitFor();
+  await step('Deploy').getByText('Running').waitFor();
+  const { steps } = await server.api('GET', `/v1/runs/${run.id}`);
+  assert.equal(steps.find((s) => s.name === 'Approve').output.choice, 'approve');
+  assert.deepEqual(Object.values(steps.find((s) => s.name === 'Approve').output.comments), ['looks good']);
+  writeFileSync(join(dir, 'deploy'), '');
+  await page.getByRole('log', { name: 'Lines' }).getByText('deployed').waitFor();
+});
+
+test('a resume says where it begins, and a failed step is skipped', { skip }, async () => {
+  await at(page, 'Paused');
+  await page.getByRole('button', { name: 'Resume run' }).click();
+  let dialog = page.getByRole('dialog', { name: /^Resume run/ });
+  assert.match(await dialog.getByRole('row', { name: /^Check/ }).innerText(), /Failed\s+runs again/);
+  assert.match(await dialog.getByRole('row', { name: /^Build/ }).innerText(), /Done\s+stays as it is/);
+  await dialog.getByLabel('Resume from').selectOption('first');
+  await dialog.getByRole('row', { name: /^Build/ }).getByText('runs again').waitFor();
+  await page.screenshot({ path: join(shots, 'resume.png') });
+  await dialog.getByRole('button', { name: 'Do nothing' }).click();
+  await page.getByRole('button', { name: 'Skip step' }).click();
+  dialog = page.getByRole('dialog', { name: /^Skip run/ });
+  await dialog.getByRole('row', { name: /^Check/ }).getByText('is skipped').waitFor();
+  await dialog.getByLabel('Why').fill('not needed here');
+  await dialog.getByRole('button', { name: 'Skip', exact: true }).click();
+  await dialog.waitFor({ state: 'detached' });
+  await step('Check').getByText('Skipped').waitFor();
+});
+
+test('a signal says who waits for it, and ends the run', { skip }, async () => {
+  if ((await server.api('GET', `/v1/runs/${run.id}`)).phase === 'Paused') await server.api('POST', `/v1/runs/${run.id}/resume`, {});
+  await step('Last').getByText('Waiting').waitFor();
+  await page.getByRole('button', { name: 'Send signal' }).click();
+  const dialog = page.getByRole('dialog', { name: /^Send a signal/ });
+  assert.equal(await dialog.getByLabel('Name of the signal').inputValue(), 'go');
+  assert.match(await dialog.getByRole('row', { name: /^Last/ }).innerText(), /goes on with the signal/);
+  await dialog.getByLabel('Name of the signal').fill('gone');
+  await dialog.getByText('No step waits for this signal now.').waitFor();
+  await dialog.getByLabel('Name of the signal').fill('go');
+  await dialog.getByRole('button', { name: 'Send', exact: true }).click();
+  await at(page, 'Succeeded');
+  await page.getByText(/complete: the run has ended/).waitFor();
+});
+
+test('on a narrow screen the page of a run has no sideways scroll', { skip }, async () => {
+  await page.setViewportSize({ width: 400, height: 800 });
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 400);
+});
+
+test('the browser had nothing to complain of at the page of a run', { skip }, () => {
+  assert.deepEqual(visitor.complaints(), []);
+});
