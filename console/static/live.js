@@ -22,7 +22,7 @@ export function live(path, refresh, every) {
   };
   const soon = () => { waiting ??= setTimeout(turn, gap); };
   const lost = () => {
-    setNote('◌ polling every 5 s');
+    setNote('◌ reconnecting, polling every 5 s');
     poll ??= setInterval(soon, pollEvery);
   };
   const open = () => {

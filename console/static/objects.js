@@ -1,15 +1,13 @@
-// Objects: the list, and one object with its spec, its status and the runs that worked on it.
+// Objects: the list.
 import { h, make, show } from './dom.js';
 import { get } from './api.js';
 import { live } from './live.js';
-import { runColumns, runRows } from './runs.js';
-import { stepsTable } from './steps.js';
-import { Pager, age, badge, facts, fault, json, link, path, problem, row, table } from './parts.js';
+import { Pager, age, badge, link, path, problem, row, table } from './parts.js';
 
 const size = 100;
 
 // stateOf returns the state in the status of an object; empty if the status has another form.
-const stateOf = (o) => o.status?.state ?? o.status?.phase ?? (o.deletionMark ? 'Deleting' : '');
+export const stateOf = (o) => o.status?.state ?? o.status?.phase ?? (o.deletionMark ? 'Deleting' : '');
 
 export function objectsPage(main, { query }) {
   const filter = { kind: query.get('kind') ?? '', selector: query.get('selector') ?? '' };
@@ -36,30 +34,4 @@ export function objectsPage(main, { query }) {
   refresh();
   const end = live('/v1/events?type=object', refresh);
   return () => { clearTimeout(timer); end(); };
-}
-
-export function objectPage(main, { rest, title }) {
-  const id = rest.join('/');
-  const view = make('div', {});
-  show(main, view);
-  async function refresh() {
-    try {
-      const o = await get(`/v1/objects/${path(...rest)}`);
-      const runs = (await get('/v1/runs', { subject: id, limit: 20 })).items;
-      const run = runs[0] && await get(`/v1/runs/${runs[0].id}`);
-      title(o.name);
-      show(view,
-        h('p', { class: 'crumbs' }, link('objects', 'Objects'), ' / ', id),
-        h('div', { class: 'title' }, h('h1', {}, o.name), badge(stateOf(o)), o.deletionMark ? h('span', {}, 'is being deleted') : null),
-        fault(o.status?.fault),
-        facts([['Kind', o.kind], ['Namespace', o.namespace], ['Generation', o.generation], ['Revision', o.revision], ['Created', age(o.createdAt)], ['Finalizers', o.finalizers?.join(', ')],
-          ['Labels', Object.entries(o.labels ?? {}).map(([k, v]) => `${k}=${v}`).join(', ')]]),
-        h('h2', {}, 'Spec'), json(o.spec ?? {}), h('h2', {}, 'Status'), json(o.status ?? {}),
-        h('h2', {}, 'Runs'), table('Runs', runColumns, runRows(runs)), run ? [h('h2', {}, 'Steps of the newest run'), stepsTable(run)] : null);
-    } catch (error) {
-      show(view, h('h1', {}, 'Object'), problem(error));
-    }
-  }
-  refresh();
-  return live('/v1/events?type=object,run,step', refresh);
 }

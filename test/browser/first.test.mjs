@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test';
 import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Visitor, browse, missing, row, serve, token } from './fixture.mjs';
+import { Visitor, at, browse, missing, row, serve, shots, token } from './fixture.mjs';
 
 const skip = missing() || false;
 
@@ -14,7 +14,7 @@ initial: Dark
 states:
   Dark: {on: [{event: create, to: Lighting}]}
   Lighting: {flow: Light, then: Lit}
-  Lit: {description: it is lit}
+  Lit: {description: it is lit, on: [{event: refit, to: Lighting, when: object.spec.power > 9}]}
   Interrupted: {description: the lighting failed}
 `;
 const light = 'flowName: Light\nsteps:\n- {stepName: Switch, uses: exec, with: {command: [echo, light]}}\n';
@@ -51,7 +51,7 @@ test('a server without clusters opens on its runs', { skip }, async () => {
 });
 
 test('the page of an object shows the runs that its machine started', { skip }, async () => {
-  await server.api('PUT', '/v1/objects/lamp/default/desk', { spec: {} });
+  await server.api('PUT', '/v1/objects/lamp/default/desk', { spec: { power: 5 } });
   const page = await signIn('#/objects/lamp/default/desk');
   const runs = page.getByRole('group', { name: 'Runs', exact: true });
   await runs.getByRole('link').first().waitFor();
@@ -60,6 +60,22 @@ test('the page of an object shows the runs that its machine started', { skip }, 
   // and so does the list of runs, when it is asked for the object by its name
   await page.goto(`${server.url}/#/runs?subject=lamp/default/desk`);
   await row(page, '\\w{8}').getByText('Light').waitFor();
+  await page.context().close();
+});
+
+test('the page of an object says why it is in its state and what would move it', { skip }, async () => {
+  await server.api('PUT', '/v1/objects/lamp/default/shelf', { spec: { power: 5 } });
+  const page = await signIn('#/objects/lamp/default/shelf');
+  await at(page, 'Lit');
+  await page.getByRole('img', { name: 'It is Lit. To Lighting on refit.' }).waitFor();
+  assert.equal(await page.locator('.ways [aria-current]').getAttribute('data-state'), 'Lit');
+  const plan = page.getByRole('group', { name: 'Plan', exact: true });
+  assert.match(await plan.getByRole('row', { name: /^refit/ }).innerText(), /Lighting\s+object\.spec\.power > 9\s+.*refused/);
+  await page.getByText(/because no event holds/).waitFor();
+  await page.getByRole('group', { name: 'Conditions', exact: true }).getByRole('row', { name: /^Ready True Rests/ }).waitFor();
+  assert.match(await page.getByRole('group', { name: 'Spec', exact: true }).getByRole('row', { name: /^power/ }).innerText(), /5/);
+  await page.getByRole('group', { name: 'Events', exact: true }).getByText('RunSucceeded').waitFor();
+  await page.screenshot({ path: join(shots, 'object.png'), fullPage: true });
   await page.context().close();
 });
 
