@@ -125,7 +125,7 @@ test('objects are listed and shown, live', { skip }, async () => {
   await page.getByText('● live').waitFor();
   await server.api('PUT', '/v1/objects/ConfigMap/default/c1', { spec: { size: 3 } });
   await page.getByRole('link', { name: 'c1' }).click();
-  await page.getByText('"size": 3').waitFor();
+  await page.getByRole('group', { name: 'Spec', exact: true }).getByRole('row', { name: /^size 3/ }).waitFor();
   await server.api('PATCH', '/v1/objects/ConfigMap/default/c1', { status: { state: 'Running' } }, { 'If-Match': '*', 'Content-Type': 'application/merge-patch+json' });
   await at(page, 'Running');
   await page.context().close();
