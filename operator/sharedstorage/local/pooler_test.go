@@ -141,7 +141,7 @@ func TestAPooledSwitch(t *testing.T) {
 	if len(errs) > 0 {
 		t.Errorf("%d clients met errors: %v", len(errs), errs[0])
 	}
-	if longest > 2*time.Second {
+	if longest > 5*time.Second { // a pause ends by itself after 30; how short it is, bench/README.md says
 		t.Errorf("a statement took %s", longest)
 	}
 	var have int
