@@ -123,7 +123,7 @@ func (r *replacements) wrap(action string, do workflow.Func) workflow.Func {
 	}
 	return func(ctx context.Context, t *workflow.Task) outcome.Outcome {
 		r.called(t)
-		got := outcome.Outcome{}
+		var got outcome.Outcome
 		if f, try := r.find(t, action); f != nil {
 			ctx = context.WithValue(ctx, realKey{}, do)
 			got = f(ctx, t, try)

@@ -213,10 +213,10 @@ func TestAnotherProblemBeginsAnew(t *testing.T) {
 	var r retry
 	for n, c := range []struct {
 		problems []problem
-		want     time.Duration
+		seconds  int
 	}{{lost, 15}, {lost, 30}, {away, 15}, {[]problem{{err: port.PublisherUnreachable.Errorf("b")}}, 30}, {away, 60}, {away, 120}, {away, 240}, {away, 300}, {away, 300}, {append(away, lost...), 15}} {
-		if r = r.again(c.problems, now, 15*time.Second); r.delay != c.want*time.Second || !r.until.Equal(now.Add(r.delay)) {
-			t.Errorf("%d: %s, not %ds", n, r.delay, c.want)
+		if r = r.again(c.problems, now, 15*time.Second); r.delay != time.Duration(c.seconds)*time.Second || !r.until.Equal(now.Add(r.delay)) {
+			t.Errorf("%d: %s, not %ds", n, r.delay, c.seconds)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 // An export would lose a table that is neither in exportedTables nor written separately.
 func TestExportKnowsEveryTable(t *testing.T) {
 	known := []string{"migration", "run", "birth", "event", "signal", "definition", "counter", "object", "feed", "lock", "run_log", "run_log_size",
-		"change", "idempotency", "run_label", // a restored store does not need these
+		"change", "idempotency", "run_label", "run_limit", // a restored store does not need these
 		"sqlite_sequence"}
 	known = append(known, admin.ExportedTables()...)
 	s := sqltest.SQLite(t)

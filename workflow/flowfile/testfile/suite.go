@@ -151,7 +151,7 @@ func (s *Suite) flowName(c *Case) string {
 // Lint returns what is wrong with a file of tests. It executes nothing.
 func Lint(path string, actions []workflow.Action) (flowfile.Problems, error) {
 	_, err := Load(path, Options{Actions: actions, Check: true})
-	found, ok := err.(flowfile.Problems) //nolint:errorlint // Load does not wrap it
+	found, ok := err.(flowfile.Problems)
 	if ok {
 		return slices.DeleteFunc(found, func(p flowfile.Problem) bool { return p.File != path }), nil
 	}

@@ -186,7 +186,7 @@ func (a verbs) followBulk(ctx context.Context, b backend.Backend, ref control.Re
 		defer func() {
 			cancel()
 			if worked != nil {
-				<-worked
+				_ = <-worked // it ends because the command does
 			}
 		}()
 	}
