@@ -132,8 +132,9 @@ test('no state is told by its colour alone', { skip }, async () => {
   assert.match(await here.textContent(), /^▶ Running$/);
   const badges = await page.evaluate(async () => {
     const { badge } = await import('/parts.js');
+    const { textOf } = await import('/dom.js');
     const { states } = await (await fetch('/v1/lifecycle')).json();
-    return states.map(({ name }) => badge(name).textContent);
+    return states.map(({ name }) => textOf(badge(name)));
   });
   assert.equal(new Set(badges).size, badges.length, `${badges}`);
   assert.deepEqual(badges.filter((b) => b.startsWith('·')), [], 'states without a sign');
