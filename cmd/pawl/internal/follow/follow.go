@@ -26,6 +26,18 @@ type Reading struct {
 	After int64         // the revision when a request was sent: a rest at that revision does not count
 	Wait  time.Duration // at most
 	Since *view.Run     // the last printed state; nil: none
+
+	// Request is the id of a request that was sent in the state Since. A run that was paused then does not rest
+	// before it has carried it out: what it ends first, such as a bracket, raises its revision too.
+	Request string
+}
+
+// asked reports a paused run that has not carried out the request yet.
+func (w Reading) asked(r view.Run) bool {
+	if w.Request == "" || w.Since == nil || w.Since.Phase != runtype.Paused || r.Phase != runtype.Paused || IsRequest(r.Last, w.Request) {
+		return false
+	}
+	return r.Last == nil || w.Since.Last != nil && r.Last.ID == w.Since.Last.ID
 }
 
 // Follow shows a run until it rests, and works on it if nobody else does. Its
@@ -147,7 +159,7 @@ func (a Follower) Watch(ctx context.Context, b backend.Runs, what Reading, s scr
 			r, rested = next, time.Now().Add(readingShare*time.Since(began))
 		}
 		s.show(r)
-		if Rests(r) && r.Revision > what.After {
+		if Rests(r) && r.Revision > what.After && !what.asked(r) {
 			return r, nil
 		}
 		select {

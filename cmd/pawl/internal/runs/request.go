@@ -209,7 +209,7 @@ func (a verbs) request(ctx context.Context, id string, verb runtype.Verb, req wo
 	// A run that a person has paused stays so when one of its steps is skipped.
 	held := verb == runtype.VerbSkip && before.Phase == runtype.Paused && (before.Fault == nil || before.Fault.Step != req.Step)
 	if w.follow && !held && (w.watch || b.Alone()) {
-		return follow.Follower{App: a.App}.Follow(ctx, b, follow.Reading{ID: before.ID, After: before.Revision, Wait: w.wait, Since: &before})
+		return follow.Follower{App: a.App}.Follow(ctx, b, follow.Reading{ID: before.ID, After: before.Revision, Wait: w.wait, Since: &before, Request: req.RequestID})
 	}
 	r, done, err := a.awaitRequest(ctx, b, before, req.RequestID)
 	if err != nil {
