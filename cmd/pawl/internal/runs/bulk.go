@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -182,12 +183,11 @@ func (a verbs) followBulk(ctx context.Context, b backend.Backend, ref control.Re
 	worked := make(chan error, 1)
 	local, here := b.(*backend.Local)
 	if here = here && local.Alone(); here {
-		go func() { worked <- local.CarryOut(watching, ref) }()
+		var worker sync.WaitGroup
+		worker.Go(func() { worked <- local.CarryOut(watching, ref) })
 		defer func() {
 			cancel()
-			if worked != nil {
-				_ = <-worked // it ends because the command does
-			}
+			worker.Wait()
 		}()
 	}
 	changes := b.Changes(watching, "")
