@@ -115,8 +115,15 @@ bin/testsum: $(wildcard tools/testsum/*.go) tools/go.mod
 	@$(GO) -C tools build -o $(CURDIR)/$@ ./testsum
 
 .PHONY: test
-test: bin/testsum build etcd s3 $(if $(filter ./...,$(PKGS)),controlplane) ## run the tests of all modules (PKGS=./workflow/... for some of the product's)
-	$(TESTSUM) $(if $(filter ./...,$(PKGS)),$(EVERYWHERE),.) -- -timeout 20m $(PKGS)
+test: bin/testsum build etcd s3 $(if $(filter ./...,$(PKGS)),controlplane) ## run the tests of all modules without the long ones (PKGS=./workflow/... for some of the product's)
+	$(TESTSUM) $(if $(filter ./...,$(PKGS)),$(EVERYWHERE),.) -- -short -vet=off -timeout 20m $(PKGS)
+
+# The packages whose tests ask for testing.Short.
+.PHONY: test-long
+test-long: bin/testsum build etcd controlplane ## the tests that make test leaves out or samples, and their packages: real etcd, clusters under faults (40 minutes on two cores)
+	$(TESTSUM) . -- -count 1 -vet=off -timeout 30m ./operator/sharedstorage
+	$(TESTSUM) test -- -count 1 -vet=off -timeout 40m ./e2e ./faults
+	$(TESTSUM) test -- -count 1 -vet=off -timeout 40m ./sharedstorage
 
 .PHONY: test-kubernetes
 test-kubernetes: bin/testsum build controlplane ## of these, the ones on a real Kubernetes control plane (KUBE_PKGS=./controlplane/... for some)

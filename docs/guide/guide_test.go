@@ -226,9 +226,6 @@ func isManifest(path string) bool {
 
 // TestTranscripts: the output in the pages is the output of pawl.
 func TestTranscripts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds and runs pawl")
-	}
 	bin := pawl(t)
 	for _, page := range pages(t) {
 		t.Run(page, func(t *testing.T) {

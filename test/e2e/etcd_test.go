@@ -86,6 +86,9 @@ func TestEtcdClusterFromYAML(t *testing.T) {
 // A port in use pauses the run with a fault; when the port is free, resume continues the
 // run.
 func TestEtcdPortTaken(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	d, _ := start(t)
 	listener, err := net.Listen("tcp", strings.TrimPrefix(d.Client(2), "http://"))
 	if err != nil {
@@ -111,6 +114,9 @@ func TestEtcdPortTaken(t *testing.T) {
 // A typo in the number of members can be corrected without a command: whether it is
 // refused at once, or its run stops half-way. Members that die meanwhile are replaced.
 func TestFinding14AnImpossibleSpec(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	d, _ := startWith(t, withoutSchema)
 	if _, err := d.Apply(t.Context(), "Running"); err != nil {
 		t.Fatal(err)
@@ -180,6 +186,9 @@ func withoutSchema(machine string) string {
 
 // Without a quorum no member can be replaced: the members restart on their data.
 func TestEtcdQuorumLost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	d, _ := start(t)
 	if _, err := d.Apply(t.Context(), "Running"); err != nil {
 		t.Fatal(err)
@@ -208,6 +217,9 @@ func TestEtcdQuorumLost(t *testing.T) {
 
 // The server is killed with -9 at each step of a growing cluster.
 func TestKillServerAtEachStepOfScaleOut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	d, _ := start(t)
 	if _, err := d.Apply(t.Context(), "Running"); err != nil {
 		t.Fatal(err)
@@ -242,6 +254,9 @@ func TestKillServerAtEachStepOfScaleOut(t *testing.T) {
 
 // A fault is healed in any flow: here in the middle of a rolling restart.
 func TestEtcdMemberDiesDuringRollingRestart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	d, _ := start(t)
 	if _, err := d.Apply(t.Context(), "Running"); err != nil {
 		t.Fatal(err)
@@ -281,9 +296,6 @@ func start(t *testing.T) (*demo.Demo, string) {
 // startWith is start with another machine file.
 func startWith(t *testing.T, other func(machine string) string) (*demo.Demo, string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("it runs a real etcd cluster: about a minute")
-	}
 	binaries, err := etcdproc.Build(t.Context())
 	if err != nil {
 		t.Fatal(err)

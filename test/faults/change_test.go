@@ -81,6 +81,9 @@ func changeBaselines(t *testing.T) []changeBaseline {
 // a cluster and adds a reader. The result is that of a change without faults: no instance
 // is left over, no id is used twice, no answered row is lost.
 func TestKilledWhileItChanges(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	t.Parallel()
 	want := changeBaselines(t)
 	var all [][]killPoint // by change

@@ -62,6 +62,9 @@ func writes(verb, resource, name string) func(*controlplane.Call) bool {
 // than its lease; the other one continues. When the first one continues, its write arrives
 // and its state is outdated: nothing is done twice.
 func TestFrozenForLongerThanItsLease(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	t.Parallel()
 	want := undisturbedBaseline(t)
 	w := newFixture(t)

@@ -159,6 +159,9 @@ func (w *fixture) awaitTwoInstances() {
 // gone. A new reader is created from the writer; for the writer, the reader takes over. No
 // answered row is lost.
 func TestClaimsAreDeleted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	t.Parallel()
 	undisturbedBaseline(t)
 	w := newFixture(t)
@@ -227,6 +230,9 @@ func (w *fixture) awaitFailoverSafe() {
 // A person, and a tool that edits continuously, change the object while the operator works
 // on it; then the object is deleted in the middle of a switch.
 func TestEditedInTheMiddle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	t.Parallel()
 	undisturbedBaseline(t)
 	w := newFixture(t)

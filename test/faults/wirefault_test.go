@@ -104,6 +104,9 @@ func TestOneRequestInTenFails(t *testing.T) {
 // Watches are seconds late, and for a while silent, while other requests are answered:
 // nothing is created twice.
 func TestCachesAreOld(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	t.Parallel()
 	want := undisturbedBaseline(t)
 	w := newFixture(t)

@@ -19,6 +19,9 @@ import (
 // then the writer's pod is deleted: a reader takes over or the writer returns with its
 // data, and no answered row is lost.
 func TestKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	t.Parallel()
 	w := newFixture(t)
 	w.kubectl("apply", "-f", "../../examples/sharedstorage/classes.yaml", "-f", "../../examples/sharedstorage/cluster.yaml")

@@ -38,6 +38,9 @@ func (w *fixture) awaitFailsafe(name string, members int) {
 // The API server is away for 30 s, and the writer does not stop: all members confirm that none of
 // them takes its place. No other test runs meanwhile.
 func TestAPIServerIsAway(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	w := newFixture(t)
 	w.kubectl("apply", "-f", "../../examples/sharedstorage/classes.yaml", "-f", "../../examples/sharedstorage/cluster.yaml")
 	c := w.awaitRunning("orders", 2, nil)

@@ -17,6 +17,9 @@ import (
 // Clients of the pooler of a cluster see a delay and no error while its writer is switched, and the
 // pooler sends them to the new one.
 func TestAPooledSwitch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	if _, err := os.Stat("/usr/sbin/pgbouncer"); err != nil {
 		t.Skip("PgBouncer of Debian is not installed: apt-get install pgbouncer")
 	}

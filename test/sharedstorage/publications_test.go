@@ -17,6 +17,9 @@ import (
 // Rows of one cluster arrive in another by fields and Secrets alone, and the password of the subscription
 // is rotated with its Secret.
 func TestPublicationsAndSubscriptions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	t.Parallel()
 	w := newFixture(t)
 	const head = "apiVersion: pawl.dev/v1alpha1\nkind: SharedStorageCluster\nmetadata: {name: %s}\nspec: {readers: 0, storage: {size: 1Gi, onDelete: Delete}, %s}\n"

@@ -50,6 +50,9 @@ func (w *fixture) copies(c *v1alpha1.SharedStorageCluster) string {
 // on its own claim, while a client writes: no claim is made, nothing is copied, no answered row is lost
 // and there is one writer. How long it takes does not depend on the size of the data.
 func TestClassChangesKeepTheClaims(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	t.Parallel()
 	w := newFixture(t)
 	w.kubectl("apply", "-f", "../../examples/sharedstorage/classes.yaml", "-f", "../../examples/sharedstorage/cluster.yaml")
@@ -147,6 +150,9 @@ func TestClassChangesKeepTheClaims(t *testing.T) {
 // An image that cannot be pulled costs no reader for long: the first pod gets back what it had, and the
 // run says so. When the edit is taken back, everything is as before, on the same claims and pods.
 func TestAnImageThatCannotBePulled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	t.Parallel()
 	w := newFixture(t)
 	w.kubectl("apply", "-f", "../../examples/sharedstorage/classes.yaml", "-f", "../../examples/sharedstorage/cluster.yaml")

@@ -137,6 +137,9 @@ func (s *deletions) during(flow string, most int, ask func(), ended func(ctx con
 // once; PAWL_TEST_PAIRS=1 tests all flows that the plane can run, and begins each of them
 // with each object (make test-points).
 func TestFinding28DeletedInEachFlow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	t.Parallel()
 	w := newFixture(t)
 	s := &deletions{w: w, names: replaceableObjects("orders"), deleted: map[string]int{}}

@@ -101,6 +101,8 @@ func (m *Managers) deployment(c port.Ref, want port.ManagerSpec, away string) (*
 				Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
 			},
 			ReadinessProbe: &corev1.Probe{ProbeHandler: get("/healthz", managerPort), PeriodSeconds: 1, TimeoutSeconds: 2},
+			// On a busy node the start takes longer than the liveness probe allows: without this one the manager is killed again and again.
+			StartupProbe: &corev1.Probe{ProbeHandler: get("/healthz", managerPort), PeriodSeconds: 1, FailureThreshold: 120, TimeoutSeconds: 5},
 			// A frozen manager does no failover: it is killed and started again within ten seconds. Its state is in its ConfigMap.
 			LivenessProbe: &corev1.Probe{ProbeHandler: get("/healthz", managerPort), PeriodSeconds: 1, FailureThreshold: 2, TimeoutSeconds: 2, TerminationGracePeriodSeconds: ptr(int64(1))},
 		}},
