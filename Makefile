@@ -121,8 +121,8 @@ test: bin/testsum build etcd s3 $(if $(filter ./...,$(PKGS)),controlplane) ## ru
 # The packages whose tests ask for testing.Short.
 .PHONY: test-long
 test-long: bin/testsum build etcd controlplane ## the tests that make test leaves out or samples, and their packages: real etcd, clusters under faults (40 minutes on two cores)
-	$(TESTSUM) . -- -count 1 -vet=off -timeout 30m ./operator/sharedstorage
-	$(TESTSUM) test -- -count 1 -vet=off -timeout 40m ./e2e ./faults
+	$(TESTSUM) . -- -count 1 -vet=off -timeout 30m ./operator/sharedstorage ./operator/sharedstorage/local
+	$(TESTSUM) test -- -count 1 -vet=off -timeout 40m ./deploy ./e2e ./faults ./rollout
 	$(TESTSUM) test -- -count 1 -vet=off -timeout 40m ./sharedstorage
 
 .PHONY: test-kubernetes

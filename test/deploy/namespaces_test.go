@@ -140,6 +140,9 @@ func (h *fixture) checkConfined(account string, served []string, other string) {
 // An operator of some namespaces runs the lifecycle of clusters there with a Role in each:
 // nothing is refused, and it has no rights elsewhere.
 func TestNamespaces(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	h := newFixture(t, deploy.Namespace, deploy.Name)
 	h.stopOperators() // these operators serve all namespaces
 	t.Run("served", func(t *testing.T) {

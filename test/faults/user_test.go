@@ -73,6 +73,9 @@ func (w *fixture) deleteRun() {
 // old writer's pod is deleted in the middle of a switch. The requests are completed all
 // the same.
 func TestRunsAndPodsAreDeleted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	t.Parallel()
 	undisturbedBaseline(t)
 	w := newFixture(t)

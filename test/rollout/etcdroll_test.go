@@ -15,6 +15,9 @@ import (
 // TestEtcdLeaderLast: five real members are rolled under a client's writes, the leader last after a
 // handover, never more than one away; a broken version is taken back by itself.
 func TestEtcdLeaderLast(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	e := newEtcd(t, 5, nil, func(p *api.RolloutPlan) { // a machine that does much else
 		p.RolloutBatches[0].Deadline = new(api.RolloutDeadline("1m"))
 	})

@@ -72,6 +72,9 @@ func (w *fixture) mustQuery(cluster string, i v1alpha1.InstanceStatus, sql strin
 // A cluster archives its log, encrypted by a Secret; a backup is taken while the writer is switched,
 // and checked; other clusters are restored from it, to a time and to the end of the archive.
 func TestBackupAndRestore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	t.Parallel()
 	folder := repositoryFolder(t)
 	w := newFixture(t)

@@ -72,6 +72,9 @@ func (w *fixture) podOf(ctx context.Context, i v1alpha1.InstanceStatus) (*corev1
 // rack than the writer's; and the accounts of cluster managers can change nothing but the role of
 // their own pods.
 func TestWherePodsRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	t.Parallel()
 	namespace, _, nodes := suite.Plane(t).Apart(t)
 	names := nodes.Names()

@@ -29,6 +29,9 @@ func replaceableObjects(c string) []string {
 // the cluster is Running and complete again, and no answered row is lost. The pairs are a
 // sample; PAWL_TEST_PAIRS=1 tests all of them (make test-points).
 func TestFinding28DeletedAtRest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	t.Parallel()
 	w := newFixture(t)
 	w.kubectl("apply", "-f", "../../examples/sharedstorage/classes.yaml", "-f", "../../examples/sharedstorage/cluster.yaml")

@@ -65,6 +65,9 @@ func TestAFrozenWriter(t *testing.T) {
 // When the instance of the writer is removed its data stay with the volume, and the next writer
 // begins with them. A volume that is kept outlives its cluster.
 func TestTheWritersDataStay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	b := newFixture(t, Options{Lease: 2 * time.Second})
 	b.create("a")
 	b.exec("a", "CREATE TABLE kept AS SELECT 'there' AS v")
@@ -96,6 +99,9 @@ func TestTheWritersDataStay(t *testing.T) {
 
 // An install that was interrupted continues when the agent comes back.
 func TestAnInstallThatWasCutOff(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	b := newFixture(t, Options{OneAddress: true}) // this fixture also covers ports instead of addresses
 	b.create("a")
 	b.exec("a", "CREATE TABLE big AS SELECT n, repeat('x', 500) FROM generate_series(1, 100000) n")
@@ -120,6 +126,9 @@ func TestAnInstallThatWasCutOff(t *testing.T) {
 
 // A follower is copied again when the writer does not keep its log any more.
 func TestAFollowerLeftBehind(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	b := newFixture(t, Options{})
 	b.create("a", "b")
 	_, err := b.ports.Engine.Apply(b.ctx(), c1.Of("a"), map[string]string{"wal_keep_size": "0", "max_slot_wal_keep_size": "48MB", "max_wal_size": "32MB", "min_wal_size": "32MB"})
@@ -207,6 +216,9 @@ func TestAnEngineThatDoesNotStart(t *testing.T) {
 
 // Agents that knew the old manager obey a manager that was removed and created again.
 func TestAManagerMadeAnew(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	b := newFixture(t, Options{Lease: 3 * time.Second})
 	b.create("a", "b", "c")
 	b.manage("strict", "a", "b", "c")

@@ -198,6 +198,9 @@ func TestRestoreToATimeANameAndTheEnd(t *testing.T) {
 // A writer that dies while the archive cannot be reached leaves no gap: the one that takes its place
 // archives what the former one had not.
 func TestFailoverLeavesNoGapInTheArchive(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	b, to := withBackups(t)
 	b.create("w", "r1")
 	b.archive(to, "w", "r1")

@@ -9,6 +9,9 @@ import (
 // Two readers are promoted one after the other, and the second never heard of the first: both are on
 // timeline 2, with other log. The first comes back as a copy of the second, not with rows of its own.
 func TestTwoPromotionsToOneTimeline(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	b := newFixture(t, Options{})
 	b.create("a", "b", "c")
 	b.exec("a", "CREATE TABLE rows (n text)")

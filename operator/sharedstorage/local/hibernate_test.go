@@ -19,6 +19,9 @@ import (
 // process is left, every answered row is there when it wakes, on all instances, and the same instance
 // writes at the same epoch.
 func TestHibernationUnderWrites(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	ctx, b, objects := served(t, nil)
 	cluster := port.Ref{Namespace: blue.Namespace, Name: blue.Name}
 	turn := func(hibernated bool, state string) *sharedstorage.Cluster {

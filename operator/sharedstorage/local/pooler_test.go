@@ -178,6 +178,9 @@ func (b *fixture) pooledSwitchTo(name string, others ...string) {
 // An operator that is killed between pause and resume leaves no pooler paused: the pause ends by
 // itself. A killed supervisor takes pgbouncer with it, and both come back with the settings they had.
 func TestAPoolerComesBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	needsPooler(t)
 	b := newFixture(t, Options{})
 	b.create("a")

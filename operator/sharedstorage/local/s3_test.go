@@ -95,6 +95,9 @@ func objectStore(t *testing.T) (*port.S3, string) {
 // A cluster archives to an object store over TLS, encrypted, and is restored from it; a wrong secret
 // is told.
 func TestObjectStore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	b, to := withBackups(t)
 	var files string
 	to.S3, files = objectStore(t)

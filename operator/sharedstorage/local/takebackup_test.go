@@ -173,6 +173,9 @@ func (b *backing) completed(name string) v1alpha1.SharedStorageBackupStatus {
 
 // When another instance becomes the writer, the backup is taken there.
 func TestABackupMovesWithTheWriter(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	script := &scripted{}
 	inBacking(t, script, func(b *backing) {
 		b.apply(backups.Kind, "one", `{"cluster":"orders"}`)
@@ -208,6 +211,9 @@ func TestABackupThatFails(t *testing.T) {
 
 // What the retention has removed is marked; what the schedule has made is deleted.
 func TestExpiredBackups(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
 	inBacking(t, &scripted{}, func(b *backing) {
 		b.apply(backups.Kind, "by-hand", `{"cluster":"orders","verify":true}`)
 		if s := b.completed("by-hand"); s.Verified == nil {
