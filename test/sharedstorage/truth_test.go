@@ -155,7 +155,7 @@ func TestConditionsAreTruths(t *testing.T) {
 		}
 		return err
 	})
-	if pause := f.MaxPause(); pause > 30*time.Second { // less than ten on a quiet machine (bench/README.md)
+	if pause := f.MaxPause(); pause > 30*time.Second { // less than ten when the machine is quiet
 		t.Errorf("a frozen writer cost %s", pause)
 	} else {
 		t.Logf("a frozen writer cost %s", pause.Round(10*time.Millisecond))
