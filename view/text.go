@@ -37,6 +37,9 @@ func (s Style) paint(c color, text string) string {
 	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
 }
 
+// Bold returns a heading.
+func (s Style) Bold(text string) string { return s.paint(bold, text) }
+
 func (s Style) clock(t time.Time, layout string) string {
 	if s.Zone == nil {
 		return t.UTC().Format(layout)

@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/help"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/view"
 )
@@ -51,7 +52,7 @@ func run(ctx context.Context, a *cli.App, args []string) int {
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	var own cli.Ended
 	switch {
 	case err == nil:
@@ -59,28 +60,25 @@ func run(ctx context.Context, a *cli.App, args []string) int {
 	case errors.As(err, &own):
 		return int(own)
 	}
-	return a.Fail(ctx, usage(err))
+	if err = usage(cmd, err); fault.Of(err) == cli.Usage {
+		a.UsageLine = help.Line(cmd)
+	}
+	return a.Fail(ctx, err)
 }
 
 // usage turns cobra's own errors into Usage faults.
-func usage(err error) error {
+func usage(cmd *cobra.Command, err error) error {
 	if fault.Of(err) != fault.Unknown {
 		return err
 	}
 	text := err.Error()
-	for _, start := range []string{"unknown command", "unknown flag", "unknown shorthand", "accepts ", "requires at least", "required flag", "invalid argument", "flag needs an argument", "if any flags in the group", "at least one of the flags", "bad flag syntax"} {
+	if names, ok := strings.CutPrefix(text, "required flag(s) "); ok {
+		return cli.Usage.Errorf("%s needs --%s", cmd.CommandPath(), strings.ReplaceAll(strings.ReplaceAll(strings.TrimSuffix(names, " not set"), `"`, ""), ", ", " and --"))
+	}
+	for _, start := range []string{"unknown command", "unknown flag", "unknown shorthand", "invalid argument", "flag needs an argument", "if any flags in the group", "at least one of the flags", "bad flag syntax"} {
 		if strings.HasPrefix(text, start) {
-			return cli.Usage.Errorf("%s", didYouMean(text))
+			return cli.Usage.Errorf("%s: %s", cmd.CommandPath(), text)
 		}
 	}
 	return err
-}
-
-// didYouMean puts cobra's suggestions into the line of the error.
-func didYouMean(text string) string {
-	line, rest, found := strings.Cut(text, "\n\nDid you mean this?\n")
-	if !found {
-		return strings.TrimSpace(text)
-	}
-	return line + " (did you mean " + strings.Join(strings.Fields(rest), " or ") + "?)"
 }

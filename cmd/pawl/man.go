@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/help"
 )
 
 // manPages writes a page of section 1 for cmd and each command below it into folder, without
@@ -42,13 +44,20 @@ func manPage(cmd *cobra.Command, name, version string) string {
 		}
 	}
 	fmt.Fprintf(&b, ".TH %s 1 \"\" \"pawl %s\"\n.SH NAME\n%s \\- %s\n", strings.ToUpper(roff(name)), roff(version), roff(name), roff(cmd.Short))
-	section("SYNOPSIS", cmd.UseLine())
+	section("SYNOPSIS", help.Line(cmd))
 	section("DESCRIPTION", cmd.Long)
 	section("EXAMPLES", cmd.Example)
 	flags := func(title string, set *pflag.FlagSet) { section(title, set.FlagUsagesWrapped(76)) }
-	flags("OPTIONS", cmd.NonInheritedFlags())
-	flags("GLOBAL OPTIONS", cmd.InheritedFlags())
 	var also []string
+	switch {
+	case !cmd.HasParent():
+		flags("OPTIONS", cmd.NonInheritedFlags())
+	case cmd.Name() == "options" && cmd.Parent() == cmd.Root():
+		flags("OPTIONS", cmd.InheritedFlags())
+	default:
+		flags("OPTIONS", help.Flags(cmd))
+		also = append(also, "pawl-options(1)")
+	}
 	if cmd.HasParent() {
 		also = append(also, strings.ReplaceAll(cmd.Parent().CommandPath(), " ", "-")+"(1)")
 	}

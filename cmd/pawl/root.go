@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/accounts"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/benchmark"
@@ -16,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/contexts"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/files"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/foundationdb"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/help"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/look"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/notifications"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/objects"
@@ -49,7 +49,7 @@ Exit codes: 0 done, 1 failed, refused or not found, 2 usage or bad input,
   pawl get
   pawl resume gk3v --from failed --wait 10m
   pawl dev --flows flows/`,
-		SilenceErrors: true, SilenceUsage: true, SuggestionsMinimumDistance: 3,
+		SilenceErrors: true, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("pawl {{.Version}}\n")
@@ -91,7 +91,7 @@ Exit codes: 0 done, 1 failed, refused or not found, 2 usage or bad input,
 		{"accounts", "Accounts:", accounts.Commands(a)},
 		{"contexts", "Contexts:", contexts.Commands(a)},
 		{"servers", "Servers:", servers.Commands(a)},
-		{"care", "Maintenance:", slices.Concat(stores.Commands(a), benchmark.Commands(a), []*cobra.Command{versionCommand(a)})},
+		{"care", "Maintenance:", slices.Concat(stores.Commands(a), benchmark.Commands(a), []*cobra.Command{help.Options(a), versionCommand(a)})},
 	}
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
@@ -101,25 +101,13 @@ Exit codes: 0 done, 1 failed, refused or not found, 2 usage or bad input,
 			a.NamespaceFlags(g.id, c)
 		}
 	}
+	root.SetHelpCommand(help.Command(a))
 	root.AddCommand(docsCommand(a))
 	root.AddCommand(servers.Processes(a)...)
 	root.SetHelpCommandGroupID("care")
 	root.SetCompletionCommandGroupID("care")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		text := err.Error()
-		if name, ok := strings.CutPrefix(text, "unknown flag: --"); ok {
-			text += didYouMeanFlag(cmd, name)
-		}
-		return cli.Usage.Errorf("%s: %s", cmd.CommandPath(), text)
-	})
+	help.Install(root)
 	return root
-}
-
-func didYouMeanFlag(cmd *cobra.Command, name string) string {
-	var names []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	return cli.Suggest(name, names)
 }
 
 func versionCommand(a *cli.App) *cobra.Command {

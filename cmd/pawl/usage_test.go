@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/help"
 )
 
 // called carries out one command line in this process.
@@ -48,6 +50,12 @@ func TestBadInput(t *testing.T) {
 	}{
 		{"nonsense", 2, "unknown command"},
 		{"gett", 2, "did you mean get"},
+		{"gett --active", 2, "unknown command \"gett\" for pawl (did you mean get?)"},
+		{"cluster lst", 2, "did you mean list"},
+		{"fdb nope", 2, "unknown command \"nope\" for pawl fdb"},
+		{"cluster forget blue", 2, "usage: pawl cluster forget NAME --confirm NAME"},
+		{"help nope", 2, "no command or topic nope"},
+		{"help exit-code", 2, "did you mean exit-codes"},
 		{"get --nonsense", 2, "unknown flag: --nonsense"},
 		{"get --namespce x", 2, "did you mean namespace"},
 		{"get -o xml", 2, "-o xml: it is text, json, yaml, name"},
@@ -68,13 +76,14 @@ func TestBadInput(t *testing.T) {
 		{"run folder", 2, "folder is a folder: name a file of it, or load it by --flows folder"},
 		{"get --log-level loud", 2, "--log-level loud"},
 		{"get --timeout soon", 2, "invalid argument"},
-		{"describe", 2, "requires at least 1"},
+		{"describe", 2, "pawl describe: name RUN, or KIND NAME..."},
 		{"describe nope", 1, "RUN_NOT_FOUND"},
 		{"history nope", 1, "RUN_NOT_FOUND"},
 		{"watch nope", 1, "RUN_NOT_FOUND"},
-		{"explain", 2, "accepts 1 arg"},
+		{"explain", 2, "pawl explain: CODE is missing"},
+		{"explain A B", 2, `pawl explain: "B" is one too many: it takes CODE`},
 		{"explain STORE_FUL", 1, "did you mean STORE_FULL"},
-		{"run", 2, "accepts 1 arg"},
+		{"run", 2, "is missing"},
 		{"run nowhere.yaml", 2, "nowhere.yaml"},
 		{"run Nope", 1, "FLOW_UNKNOWN"},
 		{"run group_step_group.yaml", 2, "step group"},
@@ -93,14 +102,14 @@ func TestBadInput(t *testing.T) {
 		{"run flow.yaml --store tape", 2, "memory, sqlite or postgres"},
 		{"run flow.yaml --store postgres", 2, "needs --dsn postgres://"},
 		{"run flow.yaml --actions dig", 2, "there is no ready-made action"},
-		{"pause", 2, "accepts 1 arg"},
+		{"pause", 2, "pawl pause: RUN is missing"},
 		{"pause nope", 1, "RUN_NOT_FOUND"},
 		{"resume nope", 1, "RUN_NOT_FOUND"},
 		{"cancel nope --undo --drop", 2, "undo"},
 		{"cancel nope --give-up", 2, "--give-up"},
-		{"skip nope", 2, "accepts 2 arg"},
+		{"skip nope", 2, "pawl skip: STEP is missing"},
 		{"skip nope A --output-data {", 2, "is no JSON"},
-		{"signal nope", 2, "accepts 2 arg"},
+		{"signal nope", 2, "pawl signal: NAME is missing"},
 		{"signal nope go", 1, "RUN_NOT_FOUND"},
 		{"progress nope A many", 2, "DONE/TOTAL"},
 		{"progress nope A -1", 2, ""},
@@ -116,16 +125,16 @@ func TestBadInput(t *testing.T) {
 		{"edit thing x", 1, "OBJECT_NOT_FOUND"},
 		{"annotate thing x", 2, "KEY=VALUE"},
 		{"annotate thing x a=b", 1, "OBJECT_NOT_FOUND"},
-		{"lint", 2, "requires at least 1"},
+		{"lint", 2, "pawl lint: PATH is missing"},
 		{"lint nowhere", 2, "nowhere"},
 		{"graph nowhere.yaml", 2, "nowhere.yaml"},
-		{"diff flow.yaml", 2, "accepts 2 arg"},
+		{"diff flow.yaml", 2, "pawl diff: NEW is missing"},
 		{"diff flow.yaml nowhere.yaml", 2, "nowhere.yaml"},
 		{"plan", 2, "give a flow"},
 		{"plan thing x", 1, "NOT_FOUND"},
 		{"plan flow.yaml -f flow.yaml", 2, "give a flow"},
-		{"schema table", 2, "invalid argument"},
-		{"import", 2, "accepts 1 arg"},
+		{"schema table", 2, `"table" is not known: it is flow, machine or test`},
+		{"import", 2, "pawl import: FILE is missing"},
 		{"import nowhere.yaml --subject a/b/c", 2, "nowhere.yaml"},
 		{"store chek", 2, "did you mean check"},
 		{"store restore nowhere.db", 2, "nowhere.db"},
@@ -133,19 +142,19 @@ func TestBadInput(t *testing.T) {
 		{"store backup x --store memory", 2, "SQLite"},
 		{"server --log-format xml", 2, "--log-format xml"},
 		{"server --flows nowhere", 2, "nowhere"},
-		{"server x", 2, "unknown command"},
+		{"server x", 2, `unknown command "x" for pawl server`},
 		{"dev --listen 0.0.0.0:0", 2, "loopback"},
 		{"dev --listen nonsense", 2, "loopback"},
 		{"get --server ftp://x", 2, "is no URL"},
 		{"get --server http://127.0.0.1:1", 1, "SERVER_UNREACHABLE"},
 		{"get --config nowhere.yaml", 2, "nowhere.yaml"},
-		{"version x", 2, "unknown command"},
-		{"docs nothing", 2, "invalid argument"},
-		{"fdb plan --objects empty.yaml a b", 2, "accepts at most 1"},
-		{"fdb explain --objects empty.yaml", 2, "accepts 1 arg"},
+		{"version x", 2, `"x" is one too many: it takes no argument`},
+		{"docs nothing", 2, "it is faults, openapi or man"},
+		{"fdb plan --objects empty.yaml a b", 2, `"b" is one too many`},
+		{"fdb explain --objects empty.yaml", 2, "missing"},
 		{"fdb plan x --objects empty.yaml", 1, "OBJECT_NOT_FOUND"},
 		{"fdb cordon --objects empty.yaml", 2, "name nodes"},
-		{"fdb approve orders", 2, "accepts 2 arg"},
+		{"fdb approve orders", 2, "missing"},
 	}
 	for _, test := range tests {
 		t.Run(test.args, func(t *testing.T) {
@@ -155,6 +164,9 @@ func TestBadInput(t *testing.T) {
 			}
 			if !strings.Contains(said, "remedy: ") && !regexp.MustCompile(`(?m)^\S+:\d+:\d+: `).MatchString(said) {
 				t.Errorf("it says no remedy and no place:\n%s", said)
+			}
+			if usage := regexp.MustCompile(`(?m)^  usage: pawl\b`).MatchString(said); usage != strings.Contains(said, "USAGE_WRONG") {
+				t.Errorf("a usage error, and only that, has a usage line:\n%s", said)
 			}
 			if strings.Contains(said, "UNKNOWN ") && !strings.Contains(said, "_UNKNOWN ") {
 				t.Errorf("the error has no fault:\n%s", said)
@@ -191,6 +203,37 @@ func TestHelp(t *testing.T) {
 		}
 		if wait := strings.Contains(out, "--wait "); wait != strings.Contains(out, "--wait duration[=forever]") {
 			t.Errorf("%s --help tells of --wait in nanoseconds:\n%s", verb, out)
+		}
+	}
+}
+
+// The commands in the topics of help exist, with their flags; no topic has the name of a command.
+func TestTopics(t *testing.T) {
+	r := root(&cli.App{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
+	example := regexp.MustCompile(`(?m)^    (?:[A-Z_]+=\S+ )?(pawl .*?)(?:   .*)?$`)
+	for _, topic := range help.Topics() {
+		if topic.Title == "" || topic.Text == "" {
+			t.Errorf("topic %s has no title or no text", topic.Name)
+		}
+		for _, c := range r.Commands() {
+			if c.Name() == topic.Name {
+				t.Errorf("%s is a topic and a command", topic.Name)
+			}
+		}
+		for _, m := range example.FindAllStringSubmatch(topic.Text, -1) {
+			cmd, rest, err := r.Find(strings.Fields(m[1])[1:])
+			if err == nil && cmd == r {
+				err = errors.New("there is no such command")
+			}
+			if err == nil {
+				err = cmd.ParseFlags(rest)
+			}
+			if err == nil {
+				err = cmd.ValidateArgs(cmd.Flags().Args())
+			}
+			if err != nil {
+				t.Errorf("topic %s: %s: %v", topic.Name, m[1], err)
+			}
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"os"
 	"os/user"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +38,8 @@ type App struct {
 	Version  string // that the linker set
 	Flags    Flags
 	Target   Target // cluster and namespaces of this call
+
+	UsageLine string // of the command, told by Fail; empty: the error is not about usage
 
 	completes bool // a shell asks for words
 	asked     asked
@@ -79,7 +82,7 @@ func (a *App) Fail(ctx context.Context, err error) int {
 	code := view.ExitOf(problem)
 	switch a.Flags.Output {
 	case "json", "yaml":
-		if text, err := a.encode(a.withContext(problem)); err == nil {
+		if text, err := a.encode(a.detailed(problem)); err == nil {
 			fmt.Fprint(a.Err, text)
 			return code
 		}
@@ -89,7 +92,11 @@ func (a *App) Fail(ctx context.Context, err error) int {
 		fmt.Fprintln(a.Err, found.Error())
 		return code
 	}
-	fmt.Fprintln(a.Err, "pawl: "+strings.Join(problem.Lines(a.Style(a.Err)), "\n"))
+	lines := problem.Lines(a.Style(a.Err))
+	if a.UsageLine != "" {
+		lines = slices.Insert(lines, 1, "  usage: "+a.UsageLine)
+	}
+	fmt.Fprintln(a.Err, "pawl: "+strings.Join(lines, "\n"))
 	a.noteContext()
 	return code
 }

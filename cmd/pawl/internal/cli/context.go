@@ -122,16 +122,22 @@ func (a *App) noteContext() {
 	}
 }
 
-// withContext notes the context that was asked in the JSON form of an error.
-func (a *App) withContext(p *view.Problem) *view.Problem {
-	if a.asked.url == "" || a.asked.context.Name == "" {
+// detailed notes the usage, and the context that was asked, in the JSON form of an error.
+func (a *App) detailed(p *view.Problem) *view.Problem {
+	known := a.asked.url != "" && a.asked.context.Name != ""
+	if !known && a.UsageLine == "" {
 		return p
 	}
 	out := *p
 	if out.Details = maps.Clone(p.Details); out.Details == nil {
 		out.Details = map[string]any{}
 	}
-	out.Details["context"], out.Details["server"] = a.asked.context.Name, a.asked.url
+	if known {
+		out.Details["context"], out.Details["server"] = a.asked.context.Name, a.asked.url
+	}
+	if a.UsageLine != "" {
+		out.Details["usage"] = a.UsageLine
+	}
 	return &out
 }
 

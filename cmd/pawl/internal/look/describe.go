@@ -27,7 +27,7 @@ func (a verbs) describeCommand() *cobra.Command {
 	var namespace string
 	var allSteps bool
 	cmd := &cobra.Command{
-		Use: "describe ID | KIND NAME...", Short: "Tell all that is known of a run or an object",
+		Use: "describe RUN | KIND NAME...", Short: "Tell all that is known of a run or an object",
 		Example:           "  pawl describe gk3v\n  pawl describe etcd c1 c2 -n prod",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.CompleteRunsOrKinds,
@@ -149,7 +149,7 @@ func (a verbs) historyCommand() *cobra.Command {
 	var limit int
 	var goesOn bool
 	cmd := &cobra.Command{
-		Use: "history ID | KIND NAME", Short: "Tell what happened to a run, or to the runs of an object",
+		Use: "history RUN | KIND NAME", Short: "Tell what happened to a run, or to the runs of an object",
 		Example:           "  pawl history gk3v\n  pawl history gk3v --after 7 -f\n  pawl history etcd c1",
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: a.CompleteRunsOrKinds,
@@ -282,7 +282,7 @@ func (a verbs) watchCommand() *cobra.Command {
 	var namespace string
 	var wait time.Duration
 	cmd := &cobra.Command{
-		Use: "watch ID | KIND NAME", Short: "Watch a run until it rests, or an object",
+		Use: "watch RUN | KIND NAME", Short: "Watch a run until it rests, or an object",
 		Long:              "Watches a run until it has ended or is paused, or an object until it is gone or\nneeds a remedy (exit code 4), without working on it.",
 		Example:           "  pawl watch gk3v\n  pawl watch etcd c1 --timeout 10m",
 		Args:              cobra.RangeArgs(1, 2),

@@ -68,7 +68,7 @@ type awaited struct {
 func (a verbs) waitCommand() *cobra.Command {
 	var namespace, want string
 	cmd := &cobra.Command{
-		Use: "wait RUN... | KIND NAME...", Short: "Wait until runs or objects are as asked for",
+		Use: "wait RUN... | KIND NAME... [--for=CONDITION]", Short: "Wait until runs or objects are as asked for",
 		Long: `Waits, without working on them, until runs rest or have a phase, or until objects
 have a condition or a state, rest or are gone; at most for --timeout, else 30m.
 

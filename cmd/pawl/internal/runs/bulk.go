@@ -29,7 +29,7 @@ const firstRuns = 5
 
 // manyText is the part of the help of each verb that takes a selection.
 const manyText = `
-With --flow, --fault, --phase or --selector instead of an ID it is a bulk: the same
+With --flow, --fault, --phase or --selector instead of a RUN it is a bulk: the same
 request to all runs that are selected. Its plan comes first, and a question; --yes
 answers it. A server carries the bulk out, also when this command has ended; on a
 local store this process does. pawl describe bulk NAME is its record.`
@@ -67,7 +67,7 @@ func (o *selection) args(one, least, most int) cobra.PositionalArgs {
 		case !o.many:
 			return cobra.ExactArgs(one)(cmd, args)
 		case len(args) < least || len(args) > most:
-			return cli.Usage.Errorf("the runs are selected by --flow, --fault, --phase and --selector: leave out the ID, or these flags")
+			return cli.Usage.Errorf("the runs are selected by --flow, --fault, --phase and --selector: leave out the RUN, or these flags")
 		}
 		for _, name := range []string{"wait", "revision"} {
 			if cmd.Flags().Changed(name) {

@@ -48,7 +48,7 @@ func (a verbs) pauseCommand() *cobra.Command {
 	var o requestOptions
 	var all selection
 	cmd := &cobra.Command{
-		Use: "pause ID", Short: "Pause a run, or many: their running attempts finish",
+		Use: "pause RUN", Short: "Pause a run, or many: their running attempts finish",
 		Long:              "Pauses a run when its running attempts have finished.\n" + manyText,
 		Example:           "  pawl pause gk3v --reason \"disk is being replaced\"\n  pawl pause -l region=eu --reason \"the provider is away\"",
 		Args:              all.args(1, 0, 0),
@@ -70,7 +70,7 @@ func (a verbs) resumeCommand() *cobra.Command {
 	var all selection
 	var from, definition string
 	cmd := &cobra.Command{
-		Use: "resume ID", Short: "Go on with a paused run, or with many, or with one whose process was killed",
+		Use: "resume RUN", Short: "Go on with a paused run, or with many, or with one whose process was killed",
 		Long: `Goes on with a paused run. On a local store that no other process owns the run
 is executed in this process and followed until it rests; this is also how a run
 goes on whose process was killed.
@@ -100,7 +100,7 @@ func (a verbs) cancelCommand() *cobra.Command {
 	var all selection
 	var undo, drop, giveUp bool
 	cmd := &cobra.Command{
-		Use: "cancel ID", Short: "Stop a run, or many: keep it, undo it or drop it",
+		Use: "cancel RUN", Short: "Stop a run, or many: keep it, undo it or drop it",
 		Long: `Without a flag the run stops and keeps what is done; it can be resumed.
 --undo takes back what is done, newest first; --drop keeps it. Both end the run.
 ` + manyText,
@@ -145,7 +145,7 @@ func (a verbs) skipCommand() *cobra.Command {
 	var output string
 	var force bool
 	cmd := &cobra.Command{
-		Use: "skip ID STEP", Short: "Skip a failed or waiting step of a run, or of many",
+		Use: "skip RUN STEP", Short: "Skip a failed or waiting step of a run, or of many",
 		Long: `Skips a failed or waiting step. A step that is not skippable needs --force.
 ` + manyText + `
 A bulk takes STEP alone. Without it, it skips in each run the step that its fault names.`,
@@ -359,7 +359,7 @@ func (a verbs) signalCommand() *cobra.Command {
 	var all selection
 	var wait time.Duration
 	cmd := &cobra.Command{
-		Use: "signal ID NAME", Short: "Send a signal to a run, or to many: durable at once, delivered once per id",
+		Use: "signal RUN NAME", Short: "Send a signal to a run, or to many: durable at once, delivered once per id",
 		Long:              "Sends a signal. It is durable when the command ends, and delivered once per id.\n" + manyText + "\nA bulk takes NAME alone; --id names the bulk.",
 		Example:           "  pawl signal caught-up --flow Import --phase Waiting --yes\n  pawl signal b7qd caught-up --id ev-91 --data '{\"lag\":0}'\n  pawl signal b7qd approve --data '{\"choice\":\"approve\"}' --wait",
 		Args:              all.args(2, 1, 1),
@@ -436,7 +436,7 @@ func (a verbs) progressCommand() *cobra.Command {
 	var o requestOptions
 	var text string
 	cmd := &cobra.Command{
-		Use: "progress ID STEP DONE[/TOTAL]", Short: "Tell how far a step that works outside is",
+		Use: "progress RUN STEP DONE[/TOTAL]", Short: "Tell how far a step that works outside is",
 		Example:           "  pawl progress gk3v CopyData 40/100 --text \"4 of 10 volumes\"",
 		Args:              cobra.ExactArgs(3),
 		ValidArgsFunction: a.CompleteRunSteps,

@@ -30,12 +30,6 @@ func (a verbs) storeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "store", Short: "Look after a store: check, back up, export, restore, rotate its key",
 		Example: "  pawl store check\n  pawl store backup pawl-backup.db",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return cli.Usage.Errorf("store knows no %q%s", args[0], cli.Suggest(args[0], []string{"check", "backup", "export", "restore", "rotate-key"}))
-			}
-			return cmd.Help()
-		},
 	}
 	cmd.AddCommand(
 		&cobra.Command{
