@@ -221,7 +221,7 @@ func TestTopics(t *testing.T) {
 			}
 		}
 		for _, m := range example.FindAllStringSubmatch(topic.Text, -1) {
-			cmd, rest, err := r.Find(strings.Fields(m[1])[1:])
+			cmd, rest, err := r.Find(cli.JoinWaits(strings.Fields(m[1])[1:]))
 			if err == nil && cmd == r {
 				err = errors.New("there is no such command")
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/fault"
 )
 
 // Install gives a tree of commands its form of help, and makes every command say which argument is missing, is one
@@ -18,7 +19,7 @@ func Install(root *cobra.Command) {
 		return err
 	})
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if args := cmd.Flags().Args(); cmd.HasSubCommands() && len(args) > 0 { // the flag is one of a command that is mistyped
+		if args := cmd.Flags().Args(); isGroup(cmd) && len(args) > 0 { // the flag is one of a command that is mistyped
 			return unknown(cmd, args[0])
 		}
 		text := err.Error()
@@ -34,7 +35,7 @@ func Install(root *cobra.Command) {
 
 func check(cmd *cobra.Command) {
 	before := cmd.Args
-	if cmd.HasSubCommands() {
+	if isGroup(cmd) {
 		if before == nil {
 			before = cobra.NoArgs
 		}
@@ -55,10 +56,18 @@ func check(cmd *cobra.Command) {
 	}
 }
 
+// isGroup reports a command whose first argument is a command below it.
+func isGroup(cmd *cobra.Command) bool {
+	return cmd.HasSubCommands() && !strings.Contains(cmd.Use, " ")
+}
+
 // wrong says what is wrong with the arguments: USAGE_WRONG.
 func wrong(cmd *cobra.Command, args []string, fits cobra.PositionalArgs, err error) error {
 	path := cmd.CommandPath()
-	if cmd.HasSubCommands() && len(args) > 0 {
+	if fault.Of(err) != fault.Unknown { // the command says it itself
+		return err
+	}
+	if isGroup(cmd) && len(args) > 0 {
 		return unknown(cmd, args[0])
 	}
 	if len(cmd.ValidArgs) > 0 && len(args) > 0 && !slices.Contains(cmd.ValidArgs, args[0]) {
