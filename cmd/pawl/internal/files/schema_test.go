@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -61,7 +62,7 @@ func conforms(s *jsonschema.Schema, text []byte) error {
 		} else if err != nil {
 			return err
 		}
-		raw, err := json.Marshal(plain)
+		raw, err := json.Marshal(texts(plain))
 		if err != nil {
 			return err
 		}
@@ -73,6 +74,27 @@ func conforms(s *jsonschema.Schema, text []byte) error {
 			return err
 		}
 	}
+}
+
+// texts makes texts of all keys, as JSON wants them: exit codes are numbers in YAML.
+func texts(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, value := range v {
+			v[key] = texts(value)
+		}
+	case map[any]any:
+		object := map[string]any{}
+		for key, value := range v {
+			object[fmt.Sprint(key)] = texts(value)
+		}
+		return object
+	case []any:
+		for i := range v {
+			v[i] = texts(v[i])
+		}
+	}
+	return v
 }
 
 // kindOf tells which schema is for a text; empty: none.
@@ -166,9 +188,11 @@ func TestSchemasRefuseWhatLintRefuses(t *testing.T) {
 	schemas := published(t)
 	step := func(step string) string { return "flowName: F\nsteps:\n- {stepName: A, " + step + "}\n" }
 	machine := func(state string) string {
-		return "machine: m\nkind: k\ninitial: A\nstates:\n  A: {on: [{event: e, to: B}]}\n  B: {then: A, " + state + "}\n"
+		return "machine: m\nkind: k\ninitial: A\nstates:\n  A: {on: [{event: e, to: B}]}\n  B: {then: A, else: B, abort: A, " + state + "}\n"
 	}
-	object := func(kind, spec string) string { return "kind: " + kind + "\nmetadata: {name: a}\nspec: {" + spec + "}\n" }
+	object := func(kind, spec string) string {
+		return "kind: " + kind + "\nmetadata: {name: a}\nspec: {" + spec + "}\n"
+	}
 	for _, c := range []struct{ name, kind, good, bad string }{
 		{"a parameter that exec does not have", "flow", step("uses: exec, with: {command: [ls]}"), step("uses: exec, with: {comand: [ls]}")},
 		{"a type of exec", "flow", step("uses: exec, with: {command: [ls]}"), step("uses: exec, with: {command: ls}")},
