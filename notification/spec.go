@@ -172,6 +172,7 @@ func (Schema) MarshalJSON() ([]byte, error) { return []byte(specSchema), nil }
 
 const specSchema = `{
   "type": "object", "additionalProperties": false,
+  "oneOf": [{"required": ["url"]}, {"required": ["urlFrom"]}],
   "$defs": {"secret": {"type": "object", "required": ["name"], "additionalProperties": false, "properties": {"name": {"type": "string"}, "key": {"type": "string"}}}},
   "properties": {
     "url": {"type": "string", "description": "http or https; this or urlFrom"},

@@ -16,6 +16,7 @@ func (Schema) MarshalJSON() ([]byte, error) { return []byte(specSchema), nil }
 
 const specSchema = `{
   "type": "object", "required": ["flow"], "additionalProperties": false,
+  "oneOf": [{"required": ["cron"]}, {"required": ["interval"]}],
   "properties": {
     "cron": {"type": "string", "description": "minute, hour, day of month, month, day of week, or @daily and its like"},
     "interval": {"type": "string", "description": "duration as 15m: ticks at its multiples since 1970-01-01 UTC"},

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/files"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/server"
 )
@@ -17,12 +19,15 @@ import (
 func docsCommand(a *cli.App) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
-		Use: "docs faults|openapi|man", Short: "Write generated documents", Hidden: true,
+		Use: "docs faults|openapi|man|schemas", Short: "Write generated documents", Hidden: true,
 		Example: "  pawl docs faults --out docs/faults.md",
-		Args:    cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs), ValidArgs: []string{"faults", "openapi", "man"},
+		Args:    cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs), ValidArgs: []string{"faults", "openapi", "man", "schemas"},
 		RunE: a.Verb(func(_ context.Context, cmd *cobra.Command, args []string) error {
 			if args[0] == "man" {
 				return manPages(cmd.Root(), a.VersionText(), out)
+			}
+			if args[0] == "schemas" {
+				return writeSchemas(out)
 			}
 			data := []byte(faultsDocument())
 			if args[0] == "openapi" {
@@ -38,8 +43,22 @@ func docsCommand(a *cli.App) *cobra.Command {
 			return os.WriteFile(out, data, 0o644)
 		}),
 	}
-	cmd.Flags().StringVar(&out, "out", "", "`file` to write; of man pages the folder")
+	cmd.Flags().StringVar(&out, "out", "", "`file` to write; of man pages and schemas the folder")
 	return cmd
+}
+
+// writeSchemas writes the schemas for editors that do not run pawl.
+func writeSchemas(folder string) error {
+	for _, name := range files.SchemaNames {
+		data, err := files.Schema(name)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(folder, name+".json"), data, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // faultsDocument lists every fault declared in Go.

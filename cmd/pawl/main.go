@@ -9,6 +9,7 @@
 package main
 
 //go:generate go run . docs faults --out ../../docs/faults.md
+//go:generate go run . docs schemas --out ../../docs/schema
 
 import (
 	"context"

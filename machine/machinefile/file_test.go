@@ -227,7 +227,11 @@ states:
 // The schema accepts what loads, and knows every key.
 func TestSchema(t *testing.T) {
 	c := jsonschema.NewCompiler()
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(machinefile.Schema())))
+	schema, err := machinefile.Schema(actions(t)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(schema)))
 	if err != nil {
 		t.Fatal(err)
 	}

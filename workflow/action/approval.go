@@ -39,7 +39,7 @@ var approvalParams = newParams(`{
 		"deadline": `+durationSchema+`,
 		"onTimeout": `+onTimeoutSchema+`,
 		"onReject": {"enum": ["fail", "continue"], "default": "fail", "description": "fail is REJECTED"}
-	}}`, nil, needsDeadline)
+	}}`, nil, needsDeadline).publish(deadlineRule)
 
 func approvalAction(groups func(string) []string) workflow.Action {
 	return workflow.Action{

@@ -91,7 +91,8 @@ var execParams = newParams(`{
 		"maxOutput": `+sizeSchema("of standard output; the first and the last half are kept; default 64KiB", execOutputLimit)+`,
 		"killGrace": `+durationSchema+`
 	}}`,
-	[]string{"/shell"}, checkExec)
+	[]string{"/shell"}, checkExec).
+	publish(`"oneOf": [{"required": ["command"]}, {"required": ["shell"]}]`)
 
 // checkExec checks the rules that the schema cannot express. Whether fault codes are declared is
 // checked when one is returned, because a file can declare codes beside its flows

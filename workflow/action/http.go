@@ -97,7 +97,8 @@ var httpParams = newParams(`{
 			"until": {"type": "string", "minLength": 1, "description": "CEL over response {status, headers, json, body}"},
 			"deadline": `+durationSchema+`}}
 	}}`,
-	[]string{"/poll/until"}, checkHTTP)
+	[]string{"/poll/until"}, checkHTTP).
+	publish(`"not": {"required": ["json", "body"]}`)
 
 // ownHeaders are set by the action or by the protocol.
 var ownHeaders = []string{"Idempotency-Key", "Host", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Trailer", "Te"}

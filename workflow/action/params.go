@@ -56,6 +56,13 @@ func newParams(source string, literal []string, extraCheck func(map[string]any, 
 	return &Params{source: compact.Bytes(), compiled: compiled, literal: literal, extraCheck: extraCheck}
 }
 
+// publish adds rules of extraCheck to the schema that others read. Check leaves them to extraCheck,
+// whose messages are better than those of JSON Schema.
+func (p *Params) publish(rules string) *Params {
+	p.source = json.RawMessage(strings.TrimSuffix(string(p.source), "}") + "," + rules + "}")
+	return p
+}
+
 func compile(doc any) (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})

@@ -78,7 +78,7 @@ var sleepParams = newParams(`{
 			wrong([]string{"until"}, "%q is not a time such as 2026-03-01T02:00:00Z", text)
 		}
 	}
-})
+}).publish(`"oneOf": [{"required": ["for"]}, {"required": ["until"]}]`)
 
 func sleepAction() workflow.Action {
 	return workflow.Action{Name: "sleep", Description: "waits for a time span or until an instant, without holding a worker", With: sleepParams, Do: sleep}
@@ -127,7 +127,9 @@ var signalParams = newParams(`{
 		}
 	}
 	needsDeadline(with, wrong)
-})
+}).publish(deadlineRule)
+
+const deadlineRule = `"dependentRequired": {"onTimeout": ["deadline"]}`
 
 func needsDeadline(with map[string]any, wrong report) {
 	if _, ok := with["onTimeout"]; ok && with["deadline"] == nil {

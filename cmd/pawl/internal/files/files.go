@@ -263,26 +263,6 @@ func lintTogether(paths []string, anyAction bool) (flowfile.Problems, error) {
 	return found, nil
 }
 
-func (a verbs) schemaCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "schema [flow|machine|test]", Short: "Print the JSON Schema of files, for editors",
-		Example:   "  pawl schema > flow.schema.json\n  pawl schema machine > machine.schema.json",
-		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: []string{"flow", "machine", "test"},
-		RunE: a.Verb(func(_ context.Context, _ *cobra.Command, args []string) error {
-			schema := flowfile.Schema()
-			switch {
-			case len(args) == 1 && args[0] == "machine":
-				schema = machinefile.Schema()
-			case len(args) == 1 && args[0] == "test":
-				schema = testfile.Schema()
-			}
-			_, err := fmt.Fprintln(a.Out, strings.TrimSpace(string(schema)))
-			return err
-		}),
-	}
-}
-
 func (a verbs) graphCommand() *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
