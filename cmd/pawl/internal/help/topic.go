@@ -39,7 +39,7 @@ func Topics() []Topic {
 // find returns the topic of a name.
 func find(name string) (Topic, bool) {
 	for _, t := range Topics() {
-		if t.Name == strings.ToLower(name) {
+		if strings.EqualFold(t.Name, name) {
 			return t, true
 		}
 	}
