@@ -236,7 +236,7 @@ func (l *life) fail(format string, args ...any) {
 	for _, g := range c.Status.ProcessGroups {
 		var conditions []string
 		for _, condition := range g.ProcessGroupConditions {
-			conditions = append(conditions, string(condition.Type))
+			conditions = append(conditions, string(condition.Type)+"@"+time.Unix(condition.Timestamp, 0).UTC().Format(time.TimeOnly))
 		}
 		text := fmt.Sprintf("%s %v %s %s", g.ProcessGroupID, g.Addresses, g.FaultDomain, strings.Join(conditions, ","))
 		if g.RemovalTimestamp != nil {

@@ -184,13 +184,13 @@ func (s *store) orphan(o port.Object) {
 
 // delete begins to delete an object on behalf of an owner: it is gone once nothing holds it.
 func (s *store) delete(o port.Object, owner string) {
+	if o.GetDeletionTimestamp() != nil { // whoever was first answers for it
+		return
+	}
 	grace := int64(0)
 	if p, found := s.w.kubelet.pods[o.GetUID()]; found {
 		grace = p.grace()
 		p.owner = owner
-	}
-	if o.GetDeletionTimestamp() != nil {
-		return
 	}
 	if len(o.GetFinalizers()) > 0 {
 		s.w.claims.deleters[o.GetUID()] = owner

@@ -15,6 +15,7 @@ import (
 const (
 	missingPodWait = 90 * time.Second // a pod that is missing for less is coming
 	youngPod       = time.Minute      // a pod that is younger may not be up yet
+	silentFor      = 75 * time.Second // servers that are silent for less may be unknown to the status, by a clock that runs fast too
 	// PendingWait: a pod that is pending for less may still become a coordinator.
 	PendingWait = 5 * time.Minute
 	staleFor    = 3 * time.Minute // a pod that is younger may be shown with the servers of the one before
@@ -49,7 +50,7 @@ func (s Servers) Unsettled() (reason, message string) {
 // silent since a moment ago by this program's. Either clock may be ahead, and a status needs a minute to tell that a
 // server with data is gone.
 func (s Servers) young(g *v1beta2.ProcessGroupStatus, pod *corev1.Pod) bool {
-	return s.age(pod) < youngPod || g.Has(v1beta2.MissingProcesses) && !g.Lasts(v1beta2.MissingProcesses, youngPod, s.Now)
+	return s.age(pod) < youngPod || g.Has(v1beta2.MissingProcesses) && !g.Lasts(v1beta2.MissingProcesses, silentFor, s.Now)
 }
 
 // up reports whether the servers of a pod report.
