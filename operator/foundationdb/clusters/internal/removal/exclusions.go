@@ -154,8 +154,8 @@ func (x Exclusions) ToInclude(gone []*v1beta2.ProcessGroupStatus, shared bool) [
 	return targets
 }
 
-// toInclude are the exclusions of a group: those that the status shows, and that by which the group was excluded,
-// which a partial status may not show.
+// toInclude are the exclusions of a group: those that the status shows, and those by which the group was excluded and
+// proved to be free, which a partial status may not show.
 func (x Exclusions) toInclude(g *v1beta2.ProcessGroupStatus, shared bool) []string {
 	targets := x.by(g)
 	if g.ExclusionTimestamp == nil || g.ExclusionSkipped {
@@ -164,7 +164,13 @@ func (x Exclusions) toInclude(g *v1beta2.ProcessGroupStatus, shared bool) []stri
 	if live := x.Status.Cluster.Configuration; shared && live != nil && live.ExcludedServers != nil {
 		return targets // another operator may have included it
 	}
-	for _, target := range x.Targets(g) {
+	used := x.Targets(g)
+	for _, ip := range g.Addresses {
+		if !x.shared(ip, g.ProcessGroupID) {
+			used = append(used, ip)
+		}
+	}
+	for _, target := range used {
 		if !slices.Contains(targets, target) {
 			targets = append(targets, target)
 		}
