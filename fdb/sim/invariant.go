@@ -39,7 +39,8 @@ func (r Rules) withDefaults() Rules {
 //	 1  what is deleted holds no shard, log or other role and is no coordinator, unless others suffice
 //	 2  copies are never below 1; by the operator's acts never below R-1, and only in one zone
 //	 3  a majority of coordinators stays reachable under the operator's acts
-//	 4  at most one recovery in a window is caused by the operator, none with more than 10 generations
+//	 4  at most one recovery in a window is caused by the operator, none with more than 10 generations; what follows
+//	    from one is part of it, and while two protocols are there the servers that are behind have to follow
 //	 5  the database is created once; every configure is accepted
 //	 6  no act without a valid lock; a denied owner does nothing
 //	 7  two protocols coexist only within the restart of an upgrade
@@ -68,6 +69,7 @@ type judge struct {
 	burst      time.Duration // when the last burst of the operator's recoveries began
 	bursts     int
 	mixedSince time.Duration
+	mixedUntil time.Duration // when two protocols were there last
 	mixedBy    string
 	mixed      bool
 	excludedAt map[string]time.Duration
@@ -259,7 +261,8 @@ func (j *judge) recovery(cause string) {
 	since := j.c.clock.now - j.burst
 	switch {
 	case j.bursts > 0 && since < rules.Burst:
-	case j.bursts > 0 && since < rules.Window:
+		return
+	case j.bursts > 0 && since < rules.Window && !j.mixing():
 		j.violate(4, "%s causes a recovery %s after another one: %s", j.owner, since.Round(time.Second), cause)
 		j.burst = j.c.clock.now
 	default:
@@ -269,6 +272,11 @@ func (j *judge) recovery(cause string) {
 	if n := len(j.c.recovery.generations); n > rules.Generations {
 		j.violate(4, "%s causes a recovery while %d generations are active", j.owner, n)
 	}
+}
+
+// mixing reports whether two protocols are there, or were a moment ago.
+func (j *judge) mixing() bool {
+	return j.mixed || j.mixedUntil > 0 && j.c.clock.now-j.mixedUntil < j.c.options.Rules.Burst
 }
 
 // CausedRecoveries returns how many recoveries the operator has caused; those of one burst count as one.
@@ -355,7 +363,9 @@ func (j *judge) protocols() {
 		}
 	}
 	if !mixed {
-		j.mixed = false
+		if j.mixed {
+			j.mixed, j.mixedUntil = false, j.c.clock.now
+		}
 		return
 	}
 	if j.mixed {

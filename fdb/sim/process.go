@@ -41,7 +41,7 @@ type process struct {
 	cut         bool // nobody reaches it
 	incarnation int  // counts its starts
 	crashes     int
-	exitBy      string // on whose behalf it ended, if its launcher is outside
+	exitBy      string // on whose behalf it ended
 	started     time.Duration
 	messages    []string // names of problems it reports
 	roles       []string // of the transaction system
@@ -203,7 +203,6 @@ func (ps *processes) restart(p *process) {
 	ps.end(p)
 	p.crashes++
 	if ps.c.options.Exits != nil {
-		p.exitBy = ps.c.judge.owner
 		ps.c.options.Exits(p.Name)
 		return
 	}
@@ -221,6 +220,7 @@ func (ps *processes) end(p *process) {
 		return
 	}
 	p.running = false
+	p.exitBy = ps.c.judge.owner
 	p.messages = nil
 	p.folder.away, p.folder.left = true, ps.c.clock.now
 	ps.notice(p, p.Name+" has ended")

@@ -262,12 +262,8 @@ func (r *recovery) review(cause string) {
 		return
 	}
 	if r.state > recruitingServers {
-		if lost, cut := r.lostRole(); lost != "" {
-			owner := r.c.judge.owner
-			if cut { // by the world, whoever makes the controller look
-				owner = ""
-			}
-			r.c.By(owner, func() { r.start(lost) })
+		if lost, by := r.lostRole(); lost != "" { // whoever makes the controller look
+			r.c.By(by, func() { r.start(lost) })
 			return
 		}
 	}
@@ -282,14 +278,18 @@ func (r *recovery) review(cause string) {
 	}
 }
 
-// lostRole returns which role of the transaction system is lost; empty: none. cut: its process is not reached.
-func (r *recovery) lostRole() (lost string, cut bool) {
+// lostRole returns which role of the transaction system is lost, and on whose behalf; empty: none, by the world.
+func (r *recovery) lostRole() (lost, by string) {
 	r.roles.all(func(name role, h holder) {
-		if lost == "" && !r.holds(h) {
-			lost, cut = "lost the "+string(name)+" on "+h.Name, h.cut
+		if lost != "" || r.holds(h) {
+			return
+		}
+		lost = "lost the " + string(name) + " on " + h.Name
+		if !h.cut {
+			by = h.exitBy
 		}
 	})
-	return lost, cut
+	return lost, by
 }
 
 // replaceSingletons gives the roles that need no recovery to other processes.
