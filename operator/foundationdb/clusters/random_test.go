@@ -121,6 +121,15 @@ func (l *life) calm() {
 	if l.slow != 0 { // somebody sets it
 		l.skew, l.slow = 0, 0
 	}
+	l.help()
+	l.edit(`{"spec":{"skip":false,"buggify":null}}`)
+	for until := l.Now().Add(4 * time.Hour); l.locks && !commits(l.Cluster(), fdb.Clear(fdb.Keys("").DenyList())) && l.Now().Before(until); {
+		l.pass()
+	}
+}
+
+// help does what only a person can do for an upgrade that is stuck.
+func (l *life) help() {
 	c := l.cluster()
 	// What 7.4 has opened no older version reads: an upgrade that was taken back too late, and whose servers are missed,
 	// is gone on with.
@@ -134,10 +143,6 @@ func (l *life) calm() {
 	// who knows that nobody else works on it switches locks off; the operator must not do so.
 	if !l.locks && !c.Status.Health.Available && foundationdb.UpgradesIncompatibly(l.cluster()) {
 		l.edit(`{"spec":{"lockOptions":{"disableLocks":true}}}`)
-	}
-	l.edit(`{"spec":{"skip":false,"buggify":null}}`)
-	for until := l.Now().Add(4 * time.Hour); l.locks && !commits(l.Cluster(), fdb.Clear(fdb.Keys("").DenyList())) && l.Now().Before(until); {
-		l.pass()
 	}
 }
 
@@ -162,6 +167,7 @@ func (s script) runs(t tester, seed uint64) {
 	early := len(s) % 3 // some lives are disturbed from the beginning
 	for i, one := range s {
 		if i == early {
+			l.help()
 			l.settle(2 * time.Hour)
 			l.writes(2*time.Second, "7.1.67", "7.3.69", "7.4.6")
 		}
@@ -171,6 +177,9 @@ func (s script) runs(t tester, seed uint64) {
 		l.take(one)
 	}
 	l.calm()
+	for until := l.Now().Add(time.Hour); !l.pass().IsDone() && l.Now().Before(until); {
+	}
+	l.help() // what was still under way may have stopped servers
 	l.settle(4 * time.Hour)
 	l.forgiving = false
 	l.settled()
