@@ -140,9 +140,17 @@ func (l *life) help() {
 		l.edit(`{"spec":{"version":"7.4.6"}}`)
 	}
 	// A restart of an upgrade that has begun needs a lock, which is in the database that waits for the restart. Somebody
-	// who knows that nobody else works on it switches locks off; the operator must not do so.
-	if !l.locks && !c.Status.Health.Available && foundationdb.UpgradesIncompatibly(l.cluster()) {
-		l.edit(`{"spec":{"lockOptions":{"disableLocks":true}}}`)
+	// who knows that nobody else works on it switches locks off, or ends the servers by hand; the operator must not do so.
+	if !c.Status.Health.Available && foundationdb.UpgradesIncompatibly(l.cluster()) {
+		if !l.locks {
+			l.edit(`{"spec":{"lockOptions":{"disableLocks":true}}}`)
+			return
+		}
+		for _, pod := range l.podList() {
+			for n := range 2 {
+				l.Crash(namespace, pod.Name, n+1)
+			}
+		}
 	}
 }
 

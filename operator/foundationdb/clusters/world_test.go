@@ -258,7 +258,7 @@ func (l *life) fail(format string, args ...any) {
 	if os.Getenv("PAWL_LIFE") != "" { // one life, to be read from its beginning
 		lines = 1 << 20
 	}
-	l.t.Fatalf("%s\n\ngroups:\n%s\n\nplan:\n%s\n\nstatus: %s\n\nwhat has happened:\n%s", fmt.Sprintf(format, args...),
+	l.t.Fatalf("%s\n\nthe database: %s\n\ngroups:\n%s\n\nplan:\n%s\n\nstatus: %s\n\nwhat has happened:\n%s", fmt.Sprintf(format, args...), l.Cluster().Unhealthy(),
 		strings.Join(groups, "\n"), strings.Join(plan, "\n"), rest, strings.Join(tail(told(l.Cluster().Transcript()), lines), "\n"))
 }
 
