@@ -3,15 +3,32 @@ package clusters
 import (
 	"context"
 	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/conditions"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/locks"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/servers"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/upgrades"
 	"github.com/pawl-dev/pawl/outcome"
 )
+
+// recoveryWait: a database that is not available for less may be in a recovery.
+const recoveryWait = time.Minute
+
+// unavailableFor is how long the database has not been available.
+func (p *pass) unavailableFor() time.Duration {
+	available := meta.FindStatusCondition(p.stored.Status.Conditions, conditions.Available)
+	if p.cluster.Status.Health.Available || available == nil || available.Status != metav1.ConditionFalse {
+		return 0
+	}
+	return p.now.Sub(available.LastTransitionTime.Time)
+}
 
 // bounceProcesses restarts servers whose arguments or version have changed: all at once, so that there
 // is one recovery.
@@ -30,8 +47,9 @@ func bounceProcesses(p *pass) decision {
 		}
 		return decision{}
 	}
-	// Until it is finished nothing works, so that no gate opens; but what works must not lose a part of its servers.
-	if upgrade && upgrades.Begun(p.servers()) && (len(r.Behind) == 0 || !p.cluster.Status.Health.Available) {
+	// Until it is finished nothing works, so that no gate opens; but what works, or recovers, must not lose a part of its
+	// servers.
+	if upgrade && upgrades.Begun(p.servers()) && (len(r.Behind) == 0 || p.unavailableFor() >= recoveryWait) {
 		return acts(outcome.Later(startAgain, "ServersRestart", "%s have not restarted with the others", some(r.Groups)), locked(killing(r, true)))
 	}
 	if wait := p.limits.WithDefaults().BounceSyncWait; len(r.Behind) > 0 && (upgrade || p.now.Sub(r.Since) < wait) {
