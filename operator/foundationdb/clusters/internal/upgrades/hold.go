@@ -48,7 +48,7 @@ func Judge(s servers.Servers, desired string, versions func() []string) (hold Ho
 	if lines := versions(); lines != nil && !slices.Contains(lines, target.Short()) {
 		return Hold{port.ToolsMissing.Reason(), "there are no tools for " + target.Short() + ", to which the cluster is to be upgraded.", "the upgrade waits for tools", late}, true
 	}
-	if left := s.Status.Cluster.Data.State.MinReplicasRemaining; (left == nil || *left == 0) && !sidecarsAt(s, desired) || left != nil && *left == 0 && !ahead(s) {
+	if left := s.Status.Cluster.Data.State.MinReplicasRemaining; (left == nil || *left == 0) && !sidecarsAt(s, desired) && !othersSpeak(s, 0) || left != nil && *left == 0 && !ahead(s) {
 		return Hold{fdb.DataUnhealthy, "some data cannot be read: servers that are down would come back with " + desired + " alone", "the upgrade waits for data that cannot be read", soon}, true
 	}
 	lacking, hold := Lacking(s)
