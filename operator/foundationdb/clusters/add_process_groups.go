@@ -25,11 +25,11 @@ func addProcessGroups(p *pass) decision {
 		}
 	}
 	wanted := foundationdb.Groups(p.cluster.Spec)
-	taken := takenIDs(p)
+	used := taken(p)
 	var added []v1beta2.ProcessGroupStatus
 	for _, class := range slices.Sorted(maps.Keys(wanted)) {
 		for range max(0, wanted[class]-have[class]) {
-			id := newID(p.cluster.Spec.ProcessGroupIDPrefix, class, p.random, taken)
+			id := newID(p.cluster.Spec.ProcessGroupIDPrefix, class, p.random, used)
 			g := v1beta2.ProcessGroupStatus{ProcessGroupID: id, ProcessClass: v1beta2.ProcessClass(class)}
 			groups.SetConditions(&g, foundationdb.FirstConditions(class), p.now)
 			added = append(added, g)
@@ -46,30 +46,32 @@ func addProcessGroups(p *pass) decision {
 	}))
 }
 
-// takenIDs are those of groups, of what is left of groups, and those that the database excludes.
-func takenIDs(p *pass) map[v1beta2.ProcessGroupID]bool {
-	taken := map[v1beta2.ProcessGroupID]bool{}
-	for id := range p.ours {
-		taken[id] = true
-	}
-	for id := range p.members {
-		taken[id] = true
-	}
+// taken are class and number of groups, of what is left of groups, and of those that the database excludes: by them the
+// children are named, so that the prefix makes no difference.
+func taken(p *pass) map[fdb.GroupID]bool {
+	ids := slices.Concat(slices.Collect(maps.Keys(p.ours)), slices.Collect(maps.Keys(p.members)))
 	for _, e := range p.exclusions().All() {
 		if id, ok := removal.GroupOf(e); ok {
-			taken[id] = true
+			ids = append(ids, id)
 		}
 	}
-	return taken
+	all := make(map[fdb.GroupID]bool, len(ids))
+	for _, text := range ids {
+		if id, err := fdb.ParseGroupID(string(text)); err == nil {
+			all[fdb.GroupID{Class: id.Class, Number: id.Number}] = true
+		}
+	}
+	return all
 }
 
 // newID draws the id of a new group.
-func newID(prefix string, class fdb.Class, random *rand.Rand, taken map[v1beta2.ProcessGroupID]bool) v1beta2.ProcessGroupID {
+func newID(prefix string, class fdb.Class, random *rand.Rand, taken map[fdb.GroupID]bool) v1beta2.ProcessGroupID {
 	for {
-		id := v1beta2.ProcessGroupID(fdb.GroupID{Prefix: prefix, Class: class, Number: 1 + random.IntN(largestNumber)}.String())
+		id := fdb.GroupID{Class: class, Number: 1 + random.IntN(largestNumber)}
 		if !taken[id] {
 			taken[id] = true
-			return id
+			id.Prefix = prefix
+			return v1beta2.ProcessGroupID(id.String())
 		}
 	}
 }
