@@ -1,6 +1,7 @@
 package clusters_test
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -128,8 +129,13 @@ func (l *life) calm() {
 	}
 }
 
-// help does what only a person can do for an upgrade that is stuck.
+// help does what only a person can do for an upgrade that is stuck, and for groups that were made in too few zones while
+// nodes took no pods.
 func (l *life) help() {
+	if reason := l.last.Reason(); reason == fdb.TooFewCandidates.Reason() || reason == "TooFewZones" {
+		ids, _ := json.Marshal(l.crowded())
+		l.edit(`{"spec":{"processGroupsToRemove":` + string(ids) + `}}`)
+	}
 	c := l.cluster()
 	// What 7.4 has opened no older version reads: an upgrade that was taken back too late, and whose servers are missed,
 	// is gone on with.
@@ -152,6 +158,21 @@ func (l *life) help() {
 			}
 		}
 	}
+}
+
+// crowded are the groups with data that share their zone with another one.
+func (l *life) crowded() (ids []string) {
+	taken := map[string]bool{}
+	for _, g := range l.cluster().Status.ProcessGroups {
+		if g.Marked() || !fdb.Class(g.ProcessClass).Stateful() {
+			continue
+		}
+		if taken[g.FaultDomain] {
+			ids = append(ids, string(g.ProcessGroupID))
+		}
+		taken[g.FaultDomain] = true
+	}
+	return ids
 }
 
 // runs lives through a script, and checks the end.
@@ -375,6 +396,11 @@ var known = []struct {
 	{110103, "density 25 6; lostreply 25 10; localities 23 10; localities 24 1; density 19 1; patch 5 1; localities 26 4; knob 0 3; redundancy 16 11; rival 12 5; buggify 19 1; stateless 1 6; upgrade 2 11; die 3 10; turn 15 10; maintenance 12 2; log 1 9; deletion 0 9; stale 3 3; dns 12 10; density 6 2; die 1 0; lostreply 0 1; buggify 27 6; buggify 0 4; buggify 2 0; strategy 1 11; cpu 11 5; uncordon 0 11; tls 15 0; downgrade 29 2; cpu 0 1; log 21 5; density 4 1; tls 5 6; die 1 0; turn 1 11; patch 29 6; redundancy 2 0; timeout 2 5; cpu 7 2; stateless 1 7; buggify 0 1; partial 0 0; dns 16 4; density 18 4; strategy 5 11; redundancy 0 2; cpu 29 5; dns 9 8", "an upgrade is taken back whose logs the new version has opened"},
 	{110171, "localities 9 7; cpu 0 3; unavailable 3 6; uncordon 28 3; untaint 29 8; knob 14 0; knob 4 2; redundancy 0 3; patch 22 4; buggify 3 11; label 3 3; dns 16 0; untaint 3 10; cpu 5 6; cpu 20 3; downgrade 4 11; buggify 21 10; clock 0 2; turn 15 0; events 29 10; prefix 8 11; buggify 5 9; locks 12 6; buggify 5 8; deletion 10 1; lose 4 1; image 3 3; downgrade 3 2; cpu 0 8; failed 1 9; patch 20 8; turn 0 0; log 6 10; unbound 2 1; cpu 9 11; die 2 8; turn 5 7; knob 1 1; log 3 2; knob 1 0; knob 10 1; knob 9 0; prefix 3 10; upgrade 20 0; storage 0 3; buggify 27 10; buggify 16 1; lostreply 6 1; strategy 3 0; buggify 26 9", "after a restart an excluded server stays the cluster controller until the operator acts again"},
 	{110259, "cordon 13 3; conflict 19 11; cpu 10 11; density 2 2; maintenance 1 7; image 17 2; back 18 0; log 0 9; cpu 5 8; upgrade 0 6; remove 7 11; die 1 1; image 22 1; logs 29 9; buggify 1 8; prefix 8 6; upgrade 9 5; patch 1 3; cpu 3 9; cpu 12 3; density 0 10; crash 1 1; deletion 6 8; log 13 5; cpu 13 9; resolvers 2 11; cpu 5 8; buggify 0 8; crash 0 10; buggify 6 9; downgrade 20 10; dns 1 6; service 12 6; cpu 18 5; cpu 2 3; turn 28 5; deny 0 1; taint 0 2; deletion 20 11; buggify 12 0; unavailable 6 7; remove 20 0; cpu 29 2; dns 28 0; cpu 25 9; deletion 28 7; tls 21 0; localities 22 6; deletion 29 3; downgrade 14 8", "in an upgrade the coordinators and logs without files are left behind by those that have them"},
+	{150078, "turn 2 2; image 0 0; image 1 8; upgrade 25 6; freeze 14 4; buggify 2 2; untaint 2 4; buggify 0 7; logs 17 2; deletion 10 1; skip 7 11; cpu 1 11; prefix 14 6; log 1 8; buggify 18 9; label 2 11; service 1 5; turn 23 4; refusal 17 8; patch 14 7; cpu 0 8; cpu 0 8; patch 1 0; density 4 3; buggify 5 10; lose 29 6; density 17 10; deletion 0 6; skip 25 4; buggify 4 1; turn 13 3; knob 8 1; rival 9 1; cpu 7 4; deletion 0 0; buggify 0 0; freeze 10 1; density 29 0; lose 25 0; die 18 1; density 2 6; events 0 7; skip 19 2; density 24 1; unavailable 0 1; oldclient 5 8; downgrade 7 2; back 4 2; knob 29 1; downgrade 0 0", "a part of the servers restarts for an upgrade while the database recovers"},
+	{150159, "resolvers 8 7; cpu 2 1; service 3 6; turn 16 11; cpu 24 11; unbound 11 1; buggify 7 1; upgrade 7 0; prefix 23 4; cpu 10 2; buggify 11 4; clock 25 9; dns 15 0; tls 27 0; cpu 29 3; buggify 1 3; logs 28 7; unmoved 0 10; stateless 0 10; buggify 1 4; logs 12 6; die 0 1; buggify 12 0; unavailable 1 7; cordon 19 6; cpu 7 0; remove 0 3; patch 29 8; image 5 0; buggify 0 11; stateless 3 3; log 10 7; density 1 4; prefix 1 3; dns 1 1; cpu 23 0; cpu 23 1; partial 0 1; dns 21 1; downgrade 29 1; deletion 29 9; again 4 4; cpu 12 10; buggify 2 8; redundancy 23 1; density 16 4; cpu 0 0; lostreply 23 11; taints 0 1; storage 23 7", "an upgrade that servers have begun waits for data which only they can read"},
+	{151420, "density 12 3; unmoved 26 2; tls 0 0; old 5 3; buggify 1 5; die 29 6; prefix 6 0; image 4 1; taint 16 8; cpu 16 9; crash 14 4; image 0 2; image 0 3; label 1 1; cpu 0 11; tls 1 3; remove 0 6; remove 3 1; storage 27 11; slow 4 1; density 1 3; deletion 11 0; turn 4 1; tls 0 5; taints 14 3; lose 25 7; cpu 4 5; buggify 3 1; deletion 0 5; lag 6 6; patch 3 7; knob 22 2; rival 1 0; deletion 0 1; localities 18 1; knob 1 1; image 22 3; buggify 12 4; stateless 6 3; late 7 0; cpu 0 3; maintenance 28 11; knob 8 8; dns 20 7; turn 7 5; localities 10 1; unbound 23 1; downgrade 1 1; knob 12 0; buggify 28 3", "by a clock that is fast a silent server counts as seen by the status"},
+	{151916, "cpu 1 5; cpu 2 1; buggify 1 5; buggify 1 1; taint 14 3; density 29 10; cpu 21 1; stale 23 1; cpu 28 3; prefix 25 5; late 20 1; logs 1 3; turn 1 0; downgrade 1 6; image 2 4; cpu 5 8; again 14 11; downgrade 0 0; strategy 0 1; freeze 11 0; density 12 5; deletion 6 11; buggify 11 1; knob 23 3; density 9 7; buggify 0 0; buggify 15 3; prefix 9 0; cpu 4 0; cpu 14 0; log 8 8; conflict 13 3; dns 3 3; turn 16 7; turn 12 3; buggify 5 10; cpu 23 0; density 19 6; downgrade 27 10; cordon 1 6; locks 8 11; dns 13 10; cpu 5 11; service 3 0; strategy 0 1; resolvers 22 7; deletion 28 11; strategy 13 1; slow 6 5; cpu 10 11", "two groups of different prefixes have one number, and so the same children"},
+	{152041, "downgrade 6 8; storage 1 1; buggify 1 0; crash 7 6; log 1 5; maintenance 0 4; freeze 2 10; quota 26 3; patch 0 8; dns 2 5; dns 0 0; buggify 1 11; logs 11 6; buggify 1 9; storage 5 4; redundancy 7 5; deletion 21 0; cpu 21 2; conflict 25 7; service 4 8; events 6 5; downgrade 11 8; maintenance 2 9; turn 13 1; image 7 2; prefix 24 0; cpu 13 9; remove 0 9; cpu 0 9; maintenance 16 10; log 2 2; deletion 5 2; turn 18 8; label 3 4; density 27 10; deletion 1 4; partial 10 3; density 1 11; maintenance 0 4; again 22 2; stateless 27 0; doubled 5 1; maintenance 1 2; cpu 0 9; buggify 25 0; cpu 14 1; oldclient 5 10; clock 0 3; log 21 1; knob 3 7", "what a partial status hides stays excluded by its address"},
 }
 
 func TestKnownLives(t *testing.T) {

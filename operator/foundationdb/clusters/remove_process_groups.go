@@ -57,6 +57,9 @@ func removeProcessGroups(p *pass) decision {
 			list = append(list, proving(draining))
 		}
 		d = later(startAgain, "ExclusionInProgress", "%d groups are being drained", len(draining))
+		if zones, needed := p.storageZones(); zones > 0 && zones < needed {
+			d = later(startAgain, "TooFewZones", "%d groups are being drained, and the storage servers that stay are in %d zones, of which the data need %d: name one of them in spec.processGroupsToRemove when other nodes can take its pod", len(draining), zones, needed)
+		}
 	}
 	if batch, wait := p.removalBatch(going); len(batch) > 0 {
 		list = append(list, locked(removing(batch)))
@@ -80,6 +83,17 @@ func removeProcessGroups(p *pass) decision {
 	}
 	d.Acts = list
 	return d
+}
+
+// storageZones are the zones of the storage servers that stay, whoever made them, and those that the data need.
+func (p *pass) storageZones() (zones, needed int) {
+	seen := map[string]bool{}
+	for _, process := range p.status.Cluster.Processes {
+		if process.Class == fdb.ClassStorage && process.Excluded != nil && !*process.Excluded {
+			seen[process.Locality[fdb.ZoneLocality]] = true
+		}
+	}
+	return len(seen), fdb.Redundancy(p.cluster.Spec.DatabaseConfiguration.RedundancyMode).FaultDomains()
 }
 
 // includingAgain is the act of including what is left of removed groups.
