@@ -104,7 +104,7 @@ func TestRestCostsNothing(t *testing.T) {
 // batch become ready in more than one moment: the best of three rollouts counts.
 func TestRequestsOfABatch(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ pods, batches int }{{3, 3}, {36, 12}} {
+	for _, c := range []struct{ pods, batches int }{{3, 3}, {24, 8}} {
 		w, proxy := proxied(t)
 		w.statefulSet("db", c.pods, appsv1.ParallelPodManagement)
 		w.rollout("db", api.RolloutSpec{RolloutPlan: api.RolloutPlan{NumBatches: new(int32(c.batches))}})

@@ -42,7 +42,7 @@ import (
 )
 
 // Patience is how long a test waits for something that must come.
-const Patience = 2 * time.Minute
+const Patience = 4 * time.Minute
 
 // World is a namespace with an operator of its own.
 type World struct {
