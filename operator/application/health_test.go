@@ -19,7 +19,7 @@ import (
 var update = flag.Bool("update", false, "write testdata/health.json anew")
 
 // TestStatusesThatToolsRead: testdata/health.json has the status of each situation, as the operator writes it:
-// test/rollout shows it to kstatus and to the health check of Argo CD.
+// test/argocd shows it to kstatus and to the health check of Argo CD.
 func TestStatusesThatToolsRead(t *testing.T) {
 	under := func(change func(*api.RolloutStatus)) reading {
 		r := &api.Rollout{ObjectMeta: metav1.ObjectMeta{Name: "shop", Generation: 4}, Spec: api.RolloutSpec{Application: &api.RolloutApplication{Name: "shop", TargetRevision: "shop-v2"}}, Status: api.RolloutStatus{ObservedGeneration: 4, RollingState: string(rollout.InBatch)}}

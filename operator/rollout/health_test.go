@@ -14,7 +14,7 @@ import (
 )
 
 // TestStatusesThatToolsRead: testdata/health.json has the status of each situation, as the operator writes it:
-// test/rollout shows it to kstatus and to the health check of Argo CD.
+// test/argocd shows it to kstatus and to the health check of Argo CD.
 func TestStatusesThatToolsRead(t *testing.T) {
 	all := map[string]*api.Rollout{}
 	made := func(generation int64) *api.Rollout {
