@@ -28,13 +28,37 @@ import (
 // loaded holds the definitions of files, for inspection and not for execution.
 type loaded struct{ library.Library }
 
-// LoadFiles reads flows and machines whose actions need not be known here.
+// LoadFiles reads flows and machines whose actions need not be known here. A file that is named by itself is read with the
+// faults that are declared beside it.
 func LoadFiles(paths []string) (loaded, error) {
 	if err := exist(paths); err != nil {
 		return loaded{}, err
 	}
-	lib, err := library.Load(paths, nil, flowfile.Options{Actions: knownActions(), AnyAction: true, Check: true})
+	lib, err := library.Load(withFaults(paths), nil, flowfile.Options{Actions: knownActions(), AnyAction: true, Check: true})
 	return loaded{lib}, err
+}
+
+// withFaults adds the files of faults that stand beside files.
+func withFaults(paths []string) []string {
+	all := make([]string, len(paths))
+	for i, path := range paths {
+		all[i] = filepath.Clean(path)
+	}
+	for _, path := range slices.Clone(all) {
+		if info, err := os.Stat(path); err != nil || info.IsDir() {
+			continue
+		}
+		beside, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*_faults.yaml"))
+		if err != nil {
+			continue // of a folder whose name is a bad pattern
+		}
+		for _, one := range beside {
+			if !slices.Contains(all, one) && !slices.Contains(all, filepath.Dir(path)) {
+				all = append(all, one)
+			}
+		}
+	}
+	return all
 }
 
 func exist(paths []string) error {
