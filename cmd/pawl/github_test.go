@@ -43,7 +43,7 @@ func TestGitHubWorkflow(t *testing.T) {
 	bash := func(script string) (string, error) {
 		cmd := exec.Command("bash", "-e", "-o", "pipefail", "-c", script)
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GITHUB_BASE_REF=main", "GITHUB_STEP_SUMMARY="+filepath.Join(dir, "summary.md"), "GIT_CONFIG_GLOBAL=/dev/null", "HOME="+dir)
+		cmd.Env = append(os.Environ(), "GITHUB_BASE_REF=main", "GITHUB_STEP_SUMMARY="+filepath.Join(dir, "summary"), "GIT_CONFIG_GLOBAL=/dev/null", "HOME="+dir)
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
@@ -67,7 +67,7 @@ func TestGitHubWorkflow(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
 	}
-	summary, err := os.ReadFile(filepath.Join(dir, "summary.md"))
+	summary, err := os.ReadFile(filepath.Join(dir, "summary"))
 	for _, want := range []string{"### flows/create.yaml\n", "~ Settle  wait: for 1h0m0s → for 2h0m0s", "3  Server    run"} {
 		if err != nil || !strings.Contains(string(summary), want) {
 			t.Errorf("the summary lacks %q (%v):\n%s", want, err, summary)
