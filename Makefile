@@ -216,6 +216,18 @@ release: bin/nfpm ## dist/: archives, deb, rpm, image, chart, krew manifest, SBO
 	$(GO) -C tools build -o $(CURDIR)/bin/release ./release
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) bin/release -version $(RELEASE)$(SNAPSHOT) -out dist -nfpm bin/nfpm -platforms $(PLATFORMS)
 
+.PHONY: clients
+clients: ## dist/: the TypeScript client of the HTTP API, generated from docs/openapi.yaml (needs npm)
+	npm --prefix tools/clients/typescript ci --silent --no-audit --no-fund
+	npm --prefix tools/clients/typescript run --silent generate
+	@mkdir -p dist
+	cd tools/clients/typescript && npm pack --silent --pack-destination $(CURDIR)/dist
+
+.PHONY: test-clients
+test-clients: build ## the generated client against a real server (needs npm)
+	@command -v npm >/dev/null || { echo "skipped: npm is missing"; exit 0; }; $(MAKE) clients && \
+	cd tools/clients/typescript && TALLY=$(if $(TALLY),$(abspath $(TALLY))) PAWL=$(CURDIR)/bin/pawl node --test --test-reporter=../../../test/browser/reporter.mjs --test-reporter-destination=stdout client.test.mjs
+
 ##@ Check
 
 .PHONY: verify
