@@ -344,10 +344,10 @@ func (a verbs) watchObject(ctx context.Context, b backend.Backend, ref control.R
 	}
 	var last control.Object
 	held := false
-	err = a.repeat(ctx, b, true, func() (any, []string, string, error) {
+	err = a.repeat(ctx, b, true, func() (any, []string, cli.Drawing, error) {
 		o, err := objects.Get(ctx, ref)
 		last = o
-		return o, []string{o.Ref.String()}, view.ObjectTable([]control.Object{o}, time.Now()).String(), err
+		return o, []string{o.Ref.String()}, view.ObjectTable([]control.Object{o}, time.Now()).Text, err
 	}, func() bool {
 		held = follow.NeedsRemedy(ctx, b, last)
 		return held
