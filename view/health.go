@@ -61,7 +61,7 @@ func HealthOfRun(r Run) Health {
 	case runtype.Cancelled:
 		return Over
 	case runtype.Paused:
-		if r.Fault != nil && r.Fault.Code != workflow.PausedByPerson.Code {
+		if r.Fault != nil && r.Fault.Code != workflow.PausedByPerson.Code && r.Fault.Code != workflow.CancelledByPerson.Code {
 			return Degraded
 		}
 	}
