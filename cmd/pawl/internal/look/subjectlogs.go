@@ -80,6 +80,12 @@ func (a verbs) subjectOf(ctx context.Context, b backend.Backend, ref control.Ref
 	if kind := strings.TrimSuffix(strings.ToLower(ref.Kind), "s"); errors.Is(err, control.NotFound) && isServer && kind == cluster.SubjectKind {
 		return clusterSubject(ctx, remote, ref.Name)
 	}
+	if errors.Is(err, control.NotFound) { // runs may have a subject that is no object
+		q := runstore.Query{Subject: ref.String(), Limit: 1}
+		if page, listErr := b.List(ctx, q); listErr == nil && len(page.Items) > 0 {
+			return &subject{ref: ref.String(), query: q, gone: func(context.Context) bool { return false }}, nil
+		}
+	}
 	if err != nil {
 		return nil, a.Elsewhere(ref.Kind, err)
 	}
