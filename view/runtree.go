@@ -87,12 +87,14 @@ func (n *node) add(line ...piece) *node {
 	return child
 }
 
-// Text returns the tree of `pawl describe RUN --tree`.
+// Text returns the tree of `pawl describe RUN --tree`, and below it the remedy if the run needs one.
 func (t RunTree) Text(now time.Time, style Style) string {
 	var b strings.Builder
 	t.node(now).draw(&b, "", "", style)
-	for _, line := range Standing(t.Run, now, style) {
-		b.WriteString(line + "\n")
+	if ExitOfRun(t.Run) == ExitRemedy {
+		for _, line := range Standing(t.Run, now, style) {
+			b.WriteString(line + "\n")
+		}
 	}
 	return b.String()
 }
