@@ -3,7 +3,6 @@ package view
 import (
 	"strings"
 
-	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
@@ -32,7 +31,7 @@ var words = map[string]Health{
 
 	"queued": Progressing, "waiting": Progressing, "retrying": Progressing, "cancelling": Progressing, "paused": Progressing, "pending": Progressing,
 	"created": Progressing, "new": Progressing, "intent": Progressing, "closing": Progressing, "progressing": Progressing, "recovery": Progressing,
-	"drifted": Progressing, "unknown": Progressing, "later": Progressing, "accepted": Progressing,
+	"drifted": Progressing, "rollinginbatches": Progressing, "rollingback": Progressing, "locatingtargetapp": Progressing, "verifyingspec": Progressing, "unknown": Progressing, "later": Progressing, "accepted": Progressing,
 
 	"alert": Degraded, "expunge": Degraded, "failed": Degraded, "interrupted": Degraded, "refused": Degraded, "unavailable": Degraded, "unhealthy": Degraded,
 	"false": Degraded, "leaked": Degraded, "dead": Degraded, "error": Degraded, "lost": Degraded, "rolloutfailed": Degraded, "degraded": Degraded,
@@ -84,10 +83,8 @@ func healthOfStep(phase runtype.StepPhase) Health {
 	return Progressing
 }
 
-// HealthOfObject judges the state of an object: with a fault it is Degraded, while work is in progress
-// Progressing, else what its word says.
-func HealthOfObject(o control.Object) Health { return StateOf(o).health() }
-
+// health judges the state of an object: with a fault it is Degraded, while work is in progress Progressing, else
+// what its word says.
 func (s State) health() Health {
 	switch {
 	case s.Fault != nil:
