@@ -3,7 +3,6 @@ package view
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -168,56 +167,59 @@ func DescribeApplication(a Application, now time.Time, style Style) string {
 	f.add("Reached", cmp.Or(a.Reached, "none"))
 	f.add("Created", moment(a.CreatedAt, now, style))
 	text := f.String()
-	section := func(name string, t Table) {
-		if len(t.Rows) > 0 {
-			text += "\n" + style.paint(bold, name) + "\n" + indent(t.String(), "  ")
-		}
-	}
-	conditions := Table{Head: []string{"CONDITION", "STATUS", "REASON", "MESSAGE"}}
-	for _, c := range a.Conditions {
-		conditions.Rows = append(conditions.Rows, []string{c.Type, c.Status, c.Reason, oneLine(c.Message)})
-	}
-	section("Conditions", conditions)
-	components := Table{Head: []string{"COMPONENT", "WORKLOAD", "PODS", "REACHED"}}
-	for _, c := range a.Components {
-		reached, name := none, c.Name
-		if c.Reached != nil {
-			reached = strconv.Itoa(*c.Reached)
-		}
-		if c.Planned {
-			name += " (by the plan)"
-		}
-		components.Rows = append(components.Rows, []string{name, c.Kind + " " + c.Workload, strconv.Itoa(c.Replicas), reached})
-	}
-	section("Components", components)
-	section("Revisions", a.revisionTable(style))
+	text += TableOf(a.Conditions, []Column[Condition]{
+		{Head: "CONDITION", Cell: func(c Condition) string { return c.Type }},
+		{Head: "STATUS", Cell: func(c Condition) string { return c.Status }, Health: Condition.health},
+		{Head: "REASON", Cell: func(c Condition) string { return c.Reason }},
+		{Head: "MESSAGE", Cell: func(c Condition) string { return oneLine(c.Message) }},
+	}).section("Conditions", style)
+	text += TableOf(a.Components, []Column[ApplicationComponent]{
+		{Head: "COMPONENT", Cell: func(c ApplicationComponent) string {
+			if c.Planned {
+				return c.Name + " (by the plan)"
+			}
+			return c.Name
+		}},
+		{Head: "WORKLOAD", Cell: func(c ApplicationComponent) string { return c.Kind + " " + c.Workload }},
+		{Head: "PODS", Cell: func(c ApplicationComponent) string { return strconv.Itoa(c.Replicas) }},
+		{Head: "REACHED", Cell: func(c ApplicationComponent) string {
+			if c.Reached == nil {
+				return none
+			}
+			return strconv.Itoa(*c.Reached)
+		}},
+	}).section("Components", style)
+	text += a.revisionTable(style).section("Revisions", style)
 	if a.Rollout != nil {
-		text += "\n" + style.paint(bold, "Rollout") + "\n" + indent(DescribeRollout(*a.Rollout, now, style), "  ")
+		text += "\n" + style.paint(bold, "Rollout") + "\n" + Indent(DescribeRollout(*a.Rollout, now, style), "  ")
 	}
 	return text
 }
 
 func (a Application) revisionTable(style Style) Table {
-	t := Table{Head: []string{"REVISION", "MADE", "HASH", "STATE"}}
-	for _, r := range a.Revisions {
-		var state []string
-		if r.Name == a.Latest {
-			state = append(state, "newest")
-		}
-		if r.Name == a.Reached {
-			state = append(state, "reached")
-		}
-		t.Rows = append(t.Rows, []string{r.Name, style.clock(r.CreatedAt, "2006-01-02 15:04:05"), r.Hash, cmp.Or(strings.Join(state, ", "), none)})
-	}
-	return t
+	return TableOf(a.Revisions, []Column[ApplicationRevision]{
+		{Head: "REVISION", Cell: func(r ApplicationRevision) string { return r.Name }},
+		{Head: "MADE", Cell: func(r ApplicationRevision) string { return style.clock(r.CreatedAt, "2006-01-02 15:04:05") }},
+		{Head: "HASH", Cell: func(r ApplicationRevision) string { return r.Hash }},
+		{Head: "STATE", Cell: func(r ApplicationRevision) string {
+			newest, reached := "", ""
+			if r.Name == a.Latest {
+				newest = "newest"
+			}
+			if r.Name == a.Reached {
+				reached = "reached"
+			}
+			return cmp.Or(join(", ", newest, reached), none)
+		}},
+	})
 }
 
 // ApplicationHistory is the text of `pawl history application NAME`: its revisions, and the records of its
 // Rollout.
 func ApplicationHistory(a Application, records []rollout.Record, style Style) string {
-	text := fmt.Sprint(a.revisionTable(style))
+	text := a.revisionTable(style).Text(style)
 	if len(records) > 0 {
-		text += "\n" + RolloutHistory(records, style).String()
+		text += "\n" + RolloutHistory(records, style).Text(style)
 	}
 	return text
 }

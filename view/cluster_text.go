@@ -9,27 +9,41 @@ import (
 
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/cluster/api"
-	"github.com/pawl-dev/pawl/machine"
 )
-
-// stateColors are the colors of states. They only repeat the words.
-var stateColors = map[machine.State]color{
-	cluster.Running: green, cluster.Alert: red, cluster.Expunge: red, cluster.Stopped: dim, cluster.Destroyed: dim,
-	cluster.Starting: blue, cluster.Stopping: blue, cluster.Scaling: blue, cluster.Recovering: blue, cluster.Expunging: blue,
-}
 
 // ClusterTable returns the table of `pawl cluster list`.
 func ClusterTable(clusters []Cluster, now time.Time) Table {
-	t := Table{Head: []string{"NAME", "ID", "STATE", "SIZE", "CONTROL", "VERSION", "PROVIDER", "ENDPOINT", "AGE", "REASON"}}
-	for _, c := range clusters {
-		size := strconv.Itoa(c.Size)
-		if c.Existing != nil && *c.Existing != c.Size {
-			size = fmt.Sprintf("%d/%d", *c.Existing, c.Size)
-		}
-		t.Rows = append(t.Rows, []string{c.Name, c.ID, string(c.State), size, strconv.Itoa(c.Control), cmp.Or(c.version(), none), c.Provider,
-			cmp.Or(c.Endpoint, none), Age(now.Sub(c.Created)), cmp.Or(oneLine(c.tableReason()), none)})
+	return TableOf(clusters, []Column[Cluster]{
+		{Head: "NAME", Cell: func(c Cluster) string { return c.Name }},
+		{Head: "ID", Cell: func(c Cluster) string { return c.ID }},
+		{Head: "STATE", Cell: func(c Cluster) string { return string(c.State) }, Health: Cluster.health},
+		{Head: "SIZE", Cell: Cluster.sizeText},
+		{Head: "CONTROL", Cell: func(c Cluster) string { return strconv.Itoa(c.Control) }},
+		{Head: "VERSION", Cell: func(c Cluster) string { return cmp.Or(c.version(), none) }},
+		{Head: "PROVIDER", Cell: func(c Cluster) string { return c.Provider }},
+		{Head: "ENDPOINT", Cell: func(c Cluster) string { return cmp.Or(c.Endpoint, none) }},
+		{Head: "AGE", Cell: func(c Cluster) string { return Age(now.Sub(c.Created)) }},
+		{Head: "DESIRED", Wide: true, Cell: func(c Cluster) string { return string(c.Desired) }},
+		{Head: "SINCE", Wide: true, Cell: func(c Cluster) string { return Moment(c.Since) }},
+		{Head: "ACCOUNT", Wide: true, Cell: func(c Cluster) string { return cmp.Or(strings.Trim(c.Domain+"/"+c.Account, "/"), none) }},
+		{Head: "ZONE", Wide: true, Cell: func(c Cluster) string { return cmp.Or(c.Zone.Name, c.Zone.ID, none) }},
+		{Head: "OFFERING", Wide: true, Cell: func(c Cluster) string { return cmp.Or(c.Offering.Name, c.Offering.ID, none) }},
+		{Head: "CORES", Wide: true, Cell: func(c Cluster) string { return strconv.Itoa(c.Cores) }},
+		{Head: "MEMORY", Wide: true, Cell: func(c Cluster) string { return strconv.Itoa(c.MemoryMB) }},
+		{Head: "RUN", Wide: true, Cell: func(c Cluster) string { return cmp.Or(Short(c.Run), none) }},
+		{Head: "REASON", Cell: func(c Cluster) string { return cmp.Or(oneLine(c.tableReason()), none) }},
+	})
+}
+
+// health judges the state of a cluster.
+func (c Cluster) health() Health { return HealthOf(string(c.State)) }
+
+// sizeText is the number of workers, or existing/desired if they differ.
+func (c Cluster) sizeText() string {
+	if c.Existing != nil && *c.Existing != c.Size {
+		return fmt.Sprintf("%d/%d", *c.Existing, c.Size)
 	}
-	return t
+	return strconv.Itoa(c.Size)
 }
 
 // tableReason returns the reason of a cluster's state, or what its run waits for.
@@ -140,7 +154,7 @@ func DescribeCluster(c Cluster, nodes []ClusterNode, events []ClusterEvent, now 
 	f.add("ID", c.ID)
 	f.add("Description", c.Description)
 	f.add("Account", strings.Trim(c.Domain+"/"+c.Account, "/"))
-	state := style.paint(stateColors[c.State], string(c.State))
+	state := style.Health(c.health(), string(c.State))
 	if !c.Since.IsZero() {
 		state += " for " + Age(now.Sub(c.Since))
 	}
@@ -187,60 +201,81 @@ func DescribeCluster(c Cluster, nodes []ClusterNode, events []ClusterEvent, now 
 	f.add("Operation", c.Operation)
 	var b strings.Builder
 	b.WriteString(f.String())
-	if len(nodes) > 0 {
-		b.WriteString("\n" + style.paint(bold, "Nodes") + "\n" + indent(ClusterNodeTable(nodes, now).String(), "  "))
-	}
-	if len(c.Findings) > 0 {
-		b.WriteString("\n" + style.paint(bold, "Findings") + "\n" + indent(findingTable(c.Findings, now).String(), "  "))
-	}
+	b.WriteString(ClusterNodeTable(nodes, now).section("Nodes", style))
+	b.WriteString(findingTable(c.Findings, now).section("Findings", style))
 	if len(events) > 0 {
-		b.WriteString("\n" + style.paint(bold, "History") + "\n" + indent(ClusterHistory(events, style), "  "))
+		b.WriteString("\n" + style.paint(bold, "History") + "\n" + Indent(ClusterHistory(events, style), "  "))
 	}
 	return b.String()
 }
 
 // ClusterNodeTable returns the table of `pawl cluster nodes`.
 func ClusterNodeTable(nodes []ClusterNode, now time.Time) Table {
-	t := Table{Head: []string{"NAME", "ROLE", "READY", "VERSION", "ADDRESS", "ID", "HEARTBEAT", "REASON"}}
-	for _, n := range nodes {
-		heartbeat := none
-		if !n.HeartbeatAt.IsZero() {
-			heartbeat = Age(now.Sub(n.HeartbeatAt)) + " ago"
-		}
-		t.Rows = append(t.Rows, []string{n.Name, string(n.Role), n.Ready, cmp.Or(n.Version, none), cmp.Or(n.Address, none), cmp.Or(n.ID, none), heartbeat, cmp.Or(n.NotReady, none)})
-	}
-	return t
+	return TableOf(nodes, []Column[ClusterNode]{
+		{Head: "NAME", Cell: func(n ClusterNode) string { return n.Name }},
+		{Head: "ROLE", Cell: func(n ClusterNode) string { return string(n.Role) }},
+		{Head: "READY", Cell: func(n ClusterNode) string { return n.Ready }, Health: func(n ClusterNode) Health { return HealthOf(n.Ready) }},
+		{Head: "VERSION", Cell: func(n ClusterNode) string { return cmp.Or(n.Version, none) }},
+		{Head: "ADDRESS", Cell: func(n ClusterNode) string { return cmp.Or(n.Address, none) }},
+		{Head: "ID", Cell: func(n ClusterNode) string { return cmp.Or(n.ID, none) }},
+		{Head: "HEARTBEAT", Cell: func(n ClusterNode) string {
+			if n.HeartbeatAt.IsZero() {
+				return none
+			}
+			return Age(now.Sub(n.HeartbeatAt)) + " ago"
+		}},
+		{Head: "ORDINAL", Wide: true, Cell: func(n ClusterNode) string { return strconv.Itoa(n.Ordinal) }},
+		{Head: "READY SINCE", Wide: true, Cell: func(n ClusterNode) string { return Moment(n.ReadyAt) }},
+		{Head: "REASON", Cell: func(n ClusterNode) string { return cmp.Or(n.NotReady, none) }},
+	})
 }
 
 // ClusterResourceTable returns the table of `pawl cluster resources`.
 func ClusterResourceTable(rows []ClusterResource) Table {
-	t := Table{Head: []string{"KIND", "NAME", "PHASE", "ORIGIN", "ID", "ATTEMPTS", "ERROR"}}
-	for _, r := range rows {
-		trouble := r.Error
-		if r.Code != "" {
-			trouble = r.Code + ": " + r.Error
-		}
-		t.Rows = append(t.Rows, []string{string(r.Kind), r.Name, string(r.Phase), string(r.Origin), cmp.Or(r.ID, none), strconv.Itoa(r.Attempts), cmp.Or(oneLine(trouble), none)})
-	}
-	return t
+	return TableOf(rows, []Column[ClusterResource]{
+		{Head: "KIND", Cell: func(r ClusterResource) string { return string(r.Kind) }},
+		{Head: "NAME", Cell: func(r ClusterResource) string { return r.Name }},
+		{Head: "PHASE", Cell: func(r ClusterResource) string { return string(r.Phase) }, Health: func(r ClusterResource) Health { return HealthOf(string(r.Phase)) }},
+		{Head: "ORIGIN", Cell: func(r ClusterResource) string { return string(r.Origin) }},
+		{Head: "ID", Cell: func(r ClusterResource) string { return cmp.Or(r.ID, none) }},
+		{Head: "ATTEMPTS", Cell: func(r ClusterResource) string { return strconv.Itoa(r.Attempts) }},
+		{Head: "RUN", Wide: true, Cell: func(r ClusterResource) string { return cmp.Or(Short(r.Run), none) }},
+		{Head: "STEP", Wide: true, Cell: func(r ClusterResource) string { return cmp.Or(r.Step, none) }},
+		{Head: "SEEN", Wide: true, Cell: func(r ClusterResource) string { return Moment(r.PresentAt) }},
+		{Head: "GONE", Wide: true, Cell: func(r ClusterResource) string { return Moment(r.GoneAt) }},
+		{Head: "ERROR", Cell: func(r ClusterResource) string {
+			if r.Code != "" {
+				return oneLine(r.Code + ": " + r.Error)
+			}
+			return cmp.Or(oneLine(r.Error), none)
+		}},
+	})
 }
 
 func findingTable(findings []cluster.Finding, now time.Time) Table {
-	t := Table{Head: []string{"TYPE", "RESOURCE", "SINCE", "ALARM", "EVIDENCE", "THEN"}}
-	for _, f := range findings {
-		since, alarm, then := none, "no", cmp.Or(f.Then, none)
-		if !f.Since.IsZero() {
-			since = Age(now.Sub(f.Since))
-		}
-		if f.Alarm {
-			alarm = "yes"
-		}
-		if f.At.After(now) {
-			then += " in " + Took(f.At.Sub(now))
-		}
-		t.Rows = append(t.Rows, []string{string(f.Type), cmp.Or(f.Resource, none), since, alarm, cmp.Or(oneLine(f.Evidence), none), then})
+	return TableOf(findings, []Column[cluster.Finding]{
+		{Head: "TYPE", Cell: func(f cluster.Finding) string { return string(f.Type) }},
+		{Head: "RESOURCE", Cell: func(f cluster.Finding) string { return cmp.Or(f.Resource, none) }},
+		{Head: "SINCE", Cell: func(f cluster.Finding) string { return ageOf(f.Since, now) }},
+		{Head: "ALARM", Cell: func(f cluster.Finding) string { return map[bool]string{true: "yes", false: "no"}[f.Alarm] }, Health: func(f cluster.Finding) Health {
+			return map[bool]Health{true: Degraded}[f.Alarm]
+		}},
+		{Head: "EVIDENCE", Cell: func(f cluster.Finding) string { return cmp.Or(oneLine(f.Evidence), none) }},
+		{Head: "THEN", Cell: func(f cluster.Finding) string {
+			then := cmp.Or(f.Then, none)
+			if f.At.After(now) {
+				then += " in " + Took(f.At.Sub(now))
+			}
+			return then
+		}},
+	})
+}
+
+func ageOf(at, now time.Time) string {
+	if at.IsZero() {
+		return none
 	}
-	return t
+	return Age(now.Sub(at))
 }
 
 // ClusterDrift returns the text of `pawl cluster drift`.
@@ -259,7 +294,7 @@ func ClusterDrift(r api.DriftReport, now time.Time, style Style) string {
 	if len(r.Findings) == 0 {
 		return f.String() + "\nNothing differs.\n"
 	}
-	return f.String() + "\n" + style.paint(bold, "Findings") + "\n" + indent(findingTable(r.Findings, now).String(), "  ")
+	return f.String() + findingTable(r.Findings, now).section("Findings", style)
 }
 
 // ClusterHistory returns the text of `pawl cluster history`.
@@ -287,16 +322,20 @@ func ClusterHistory(events []ClusterEvent, style Style) string {
 
 // LeakTable returns the table of `pawl cluster leaks`.
 func LeakTable(leaks []api.Leak, now time.Time) Table {
-	t := Table{Head: []string{"CLUSTER", "PROVIDER", "KIND", "RESOURCE", "ID", "PHASE", "SINCE", "ATTEMPTS", "FAULT", "REMEDY"}}
-	for _, l := range leaks {
-		since := none
-		if !l.Since.IsZero() {
-			since = Age(now.Sub(l.Since))
-		}
-		t.Rows = append(t.Rows, []string{cmp.Or(l.Name, cmp.Or(l.Cluster, none)), l.Provider, string(l.Kind), l.Resource, cmp.Or(l.ID, none), l.Phase, since,
-			strconv.Itoa(l.Attempts), cmp.Or(oneLine(strings.TrimPrefix(l.Code+": "+l.Text, ": ")), none), cmp.Or(oneLine(l.Remedy), none)})
-	}
-	return t
+	return TableOf(leaks, []Column[api.Leak]{
+		{Head: "CLUSTER", Cell: func(l api.Leak) string { return cmp.Or(l.Name, l.Cluster, none) }},
+		{Head: "PROVIDER", Cell: func(l api.Leak) string { return l.Provider }},
+		{Head: "KIND", Cell: func(l api.Leak) string { return string(l.Kind) }},
+		{Head: "RESOURCE", Cell: func(l api.Leak) string { return l.Resource }},
+		{Head: "ID", Cell: func(l api.Leak) string { return cmp.Or(l.ID, none) }},
+		{Head: "PHASE", Cell: func(l api.Leak) string { return l.Phase }, Health: func(l api.Leak) Health { return HealthOf(l.Phase) }},
+		{Head: "SINCE", Cell: func(l api.Leak) string { return ageOf(l.Since, now) }},
+		{Head: "ATTEMPTS", Cell: func(l api.Leak) string { return strconv.Itoa(l.Attempts) }},
+		{Head: "ACCOUNT", Wide: true, Cell: func(l api.Leak) string { return cmp.Or(l.Account, none) }},
+		{Head: "DOMAIN", Wide: true, Cell: func(l api.Leak) string { return cmp.Or(l.Domain, none) }},
+		{Head: "FAULT", Cell: func(l api.Leak) string { return cmp.Or(oneLine(strings.TrimPrefix(l.Code+": "+l.Text, ": ")), none) }},
+		{Head: "REMEDY", Cell: func(l api.Leak) string { return cmp.Or(oneLine(l.Remedy), none) }},
+	})
 }
 
 // ClusterPlan returns the text of --dry-run.
@@ -305,24 +344,23 @@ func ClusterPlan(p api.DryRun, style Style) string {
 	if len(p.Steps) == 0 && len(p.Resources) == 0 {
 		b.WriteString("Nothing is to be done.\n")
 	}
-	if len(p.Steps) > 0 {
-		t := Table{Head: []string{"STEP", "WHAT", "TIMEOUT", "TRIES"}}
-		for _, s := range p.Steps {
-			tries := none
-			if s.Tries > 0 {
-				tries = strconv.Itoa(s.Tries)
+	b.WriteString(strings.TrimPrefix(TableOf(p.Steps, []Column[api.DryRunStep]{
+		{Head: "STEP", Cell: func(s api.DryRunStep) string { return s.Name }},
+		{Head: "WHAT", Cell: func(s api.DryRunStep) string { return cmp.Or(s.Text, none) }},
+		{Head: "TIMEOUT", Cell: func(s api.DryRunStep) string { return cmp.Or(s.Timeout, none) }},
+		{Head: "TRIES", Cell: func(s api.DryRunStep) string {
+			if s.Tries == 0 {
+				return none
 			}
-			t.Rows = append(t.Rows, []string{s.Name, cmp.Or(s.Text, none), cmp.Or(s.Timeout, none), tries})
-		}
-		b.WriteString(style.paint(bold, "Steps") + "\n" + indent(t.String(), "  "))
-	}
-	if len(p.Resources) > 0 {
-		t := Table{Head: []string{"ACT", "KIND", "NAME", "ROLE"}}
-		for _, r := range p.Resources {
-			t.Rows = append(t.Rows, []string{r.Act, string(r.Kind), r.Name, cmp.Or(string(r.Role), none)})
-		}
-		b.WriteString("\n" + style.paint(bold, "Resources") + "\n" + indent(t.String(), "  "))
-	}
+			return strconv.Itoa(s.Tries)
+		}},
+	}).section("Steps", style), "\n"))
+	b.WriteString(TableOf(p.Resources, []Column[api.DryRunResource]{
+		{Head: "ACT", Cell: func(r api.DryRunResource) string { return r.Act }},
+		{Head: "KIND", Cell: func(r api.DryRunResource) string { return string(r.Kind) }},
+		{Head: "NAME", Cell: func(r api.DryRunResource) string { return r.Name }},
+		{Head: "ROLE", Cell: func(r api.DryRunResource) string { return cmp.Or(string(r.Role), none) }},
+	}).section("Resources", style))
 	for _, part := range []struct {
 		title    string
 		downtime bool

@@ -48,22 +48,31 @@ func Describe(r Run, events []Event, now time.Time, style Style) string {
 		if r.EarlierSteps > 0 {
 			fmt.Fprintf(&b, "  … %d earlier steps: pawl describe %s --all-steps\n", r.EarlierSteps, Short(r.ID))
 		}
-		t := Table{Head: []string{"NAME", "PHASE", "ROUND", "ATTEMPTS", "TOOK", "REASON"}}
-		for _, s := range r.Steps {
-			t.Rows = append(t.Rows, []string{s.Name, string(s.Phase), strconv.Itoa(s.Round), strconv.Itoa(s.Attempts), cmp.Or(tookOf(s, now), none), StepReason(s, now)})
-		}
-		b.WriteString(indent(t.String(), "  "))
+		b.WriteString(Indent(stepTable(r.Steps, now).Text(style), "  "))
 	}
 	if r.Fault != nil {
-		b.WriteString("\n" + style.paint(bold, "Fault") + "\n" + indent(faultFacts(*r.Fault, r.ID).String(), "  "))
+		b.WriteString("\n" + style.paint(bold, "Fault") + "\n" + Indent(faultFacts(*r.Fault, r.ID).String(), "  "))
 		if r.Fault.Guide != "" {
-			b.WriteString("\n" + style.paint(bold, "Guide") + "\n" + indent(r.Fault.Guide, "  "))
+			b.WriteString("\n" + style.paint(bold, "Guide") + "\n" + Indent(r.Fault.Guide, "  "))
 		}
 	}
 	if len(events) > 0 {
-		b.WriteString("\n" + style.paint(bold, "History") + "\n" + indent(strings.Join(HistoryLines(events, style), "\n"), "  "))
+		b.WriteString("\n" + style.paint(bold, "History") + "\n" + Indent(strings.Join(HistoryLines(events, style), "\n"), "  "))
 	}
 	return b.String()
+}
+
+func stepTable(steps []Step, now time.Time) Table {
+	return TableOf(steps, []Column[Step]{
+		{Head: "NAME", Cell: func(s Step) string { return s.Name }},
+		{Head: "PHASE", Cell: func(s Step) string { return string(s.Phase) }, Health: func(s Step) Health { return healthOfStep(s.Phase) }},
+		{Head: "ROUND", Cell: func(s Step) string { return strconv.Itoa(s.Round) }},
+		{Head: "ATTEMPTS", Cell: func(s Step) string { return strconv.Itoa(s.Attempts) }},
+		{Head: "TOOK", Cell: func(s Step) string { return cmp.Or(tookOf(s, now), none) }},
+		{Head: "STARTED", Wide: true, Cell: func(s Step) string { return Moment(s.StartedAt) }},
+		{Head: "ENDED", Wide: true, Cell: func(s Step) string { return Moment(s.EndedAt) }},
+		{Head: "REASON", Cell: func(s Step) string { return StepReason(s, now) }},
+	})
 }
 
 func runFacts(r Run, now time.Time, style Style) facts {
@@ -71,7 +80,7 @@ func runFacts(r Run, now time.Time, style Style) facts {
 	f.add("Run", r.ID)
 	f.add("Flow", fmt.Sprintf("%s  version %d  hash %s", r.Flow, r.Version, r.Hash[:min(12, len(r.Hash))]))
 	f.add("Subject", r.Subject)
-	f.add("Phase", join("  ", string(r.Phase), Reason(r, now)))
+	f.add("Phase", join("  ", style.Health(HealthOfRun(r), string(r.Phase)), Reason(r, now)))
 	f.add("Step", r.Step)
 	f.add("Started by", join(": ", r.Actor, oneLine(r.Reason)))
 	f.add("Request", r.RequestID)
@@ -159,7 +168,7 @@ func DescribeObject(o control.Object, runs []Run, now time.Time, style Style) st
 	s := StateOf(o)
 	f.add("Object", o.Ref.String())
 	f.add("UID", o.UID)
-	f.add("State", join("  ", s.State, s.Line()))
+	f.add("State", join("  ", style.Health(s.health(), s.State), s.Line()))
 	f.add("Since", moment(s.Since, now, style))
 	f.add("Before", s.Previous)
 	f.add("Event", s.Event)
@@ -185,19 +194,17 @@ func DescribeObject(o control.Object, runs []Run, now time.Time, style Style) st
 	b.WriteString(f.String())
 	sections, rest := instancesOf(o.Status, now)
 	for _, part := range sections {
-		b.WriteString("\n" + style.paint(bold, part.name) + "\n" + indent(part.table.String(), "  "))
+		b.WriteString("\n" + style.paint(bold, part.name) + "\n" + Indent(part.table.Text(style), "  "))
 	}
 	for _, part := range []struct {
 		name string
 		raw  json.RawMessage
 	}{{"Spec", o.Spec}, {"Status", rest}} {
 		if len(part.raw) > 0 {
-			b.WriteString("\n" + style.paint(bold, part.name) + "\n" + indent(pretty(part.raw), "  "))
+			b.WriteString("\n" + style.paint(bold, part.name) + "\n" + Indent(pretty(part.raw), "  "))
 		}
 	}
-	if len(runs) > 0 {
-		b.WriteString("\n" + style.paint(bold, "Runs") + "\n" + indent(RunTable(runs, now).String(), "  "))
-	}
+	b.WriteString(RunTable(runs, now).section("Runs", style))
 	return b.String()
 }
 
@@ -220,7 +227,7 @@ func Explain(k Kind, style Style) string {
 	f.add("Declared in", k.Source)
 	out := f.String()
 	if k.Guide != "" {
-		out += "\n" + style.paint(bold, "Guide") + "\n" + indent(k.Guide, "  ")
+		out += "\n" + style.paint(bold, "Guide") + "\n" + Indent(k.Guide, "  ")
 	}
 	return out
 }
@@ -270,7 +277,7 @@ func MachinePlanLines(p machine.Plan) []string {
 		lines = append(append(lines, ""), columns(rows)...)
 	}
 	if len(p.Links) > 0 {
-		lines = append(append(lines, ""), strings.Split(strings.TrimRight(LinkTable(p.Links).String(), "\n"), "\n")...)
+		lines = append(append(lines, ""), LinkTable(p.Links).lines(Style{})...)
 	}
 	if p.Flow != nil {
 		lines = append(lines, "", "Flow "+p.Flow.Flow)
@@ -283,18 +290,28 @@ func MachinePlanLines(p machine.Plan) []string {
 
 // LinkTable returns the table of a chain's plan: what each link would do.
 func LinkTable(links []machine.PlannedLink) Table {
-	t := Table{Head: []string{"LINK", "VERDICT", "ACTS", "WHY"}}
-	for _, l := range links {
-		verdict, why := l.Verdict, join(": ", cmp.Or(l.Reason, string(l.Code)), oneLine(l.Message))
-		if l.Held {
-			verdict += ", held"
-		}
-		if l.Behind != "" {
-			why = join("; ", why, "behind "+l.Behind)
-		}
-		t.Rows = append(t.Rows, []string{l.Link, verdict, oneLine(strings.Join(l.Acts, "; ")), why})
-	}
-	return t
+	return TableOf(links, []Column[machine.PlannedLink]{
+		{Head: "LINK", Cell: func(l machine.PlannedLink) string { return l.Link }},
+		{Head: "VERDICT", Cell: func(l machine.PlannedLink) string {
+			if l.Held {
+				return l.Verdict + ", held"
+			}
+			return l.Verdict
+		}, Health: func(l machine.PlannedLink) Health {
+			if l.Held {
+				return Progressing
+			}
+			return HealthOf(l.Verdict)
+		}},
+		{Head: "ACTS", Cell: func(l machine.PlannedLink) string { return oneLine(strings.Join(l.Acts, "; ")) }},
+		{Head: "WHY", Cell: func(l machine.PlannedLink) string {
+			why := join(": ", cmp.Or(l.Reason, string(l.Code)), oneLine(l.Message))
+			if l.Behind != "" {
+				why = join("; ", why, "behind "+l.Behind)
+			}
+			return why
+		}},
+	})
 }
 
 // Lines returns a problem for the terminal: the message, the locations and the remedy.

@@ -15,55 +15,63 @@ type section struct {
 	table Table
 }
 
-// instancesOf returns tables for the conditions, instances and requests of an object
-// whose status lists instances by id. rest is the remaining status; for other objects
-// it is the whole status.
-func instancesOf(status json.RawMessage, now time.Time) (sections []section, rest json.RawMessage) {
-	var parts map[string]json.RawMessage
-	var instances map[string]struct {
+type (
+	objectCondition struct {
+		Type, Status, Reason, Message string
+
+		LastTransitionTime time.Time
+	}
+	objectInstance struct {
+		ID string `json:"-"`
+
 		Role, Node, Address, Class, Version, Health, Message string
 
 		Port     int
 		LagBytes *int64
 	}
-	if json.Unmarshal(status, &parts) != nil || json.Unmarshal(parts["instances"], &instances) != nil || len(instances) == 0 {
-		return nil, status
-	}
-	var conditions []struct {
-		Type, Status, Reason, Message string
-
-		LastTransitionTime time.Time
-	}
-	var requests []struct {
+	objectRequest struct {
 		ID, Kind, Args, State, Code, Message string
 
 		AcceptedAt time.Time
 	}
+)
+
+// instancesOf returns tables for the conditions, instances and requests of an object
+// whose status lists instances by id. rest is the remaining status; for other objects
+// it is the whole status.
+func instancesOf(status json.RawMessage, now time.Time) (sections []section, rest json.RawMessage) {
+	var parts map[string]json.RawMessage
+	var instances map[string]objectInstance
+	if json.Unmarshal(status, &parts) != nil || json.Unmarshal(parts["instances"], &instances) != nil || len(instances) == 0 {
+		return nil, status
+	}
+	var conditions []objectCondition
+	var requests []objectRequest
 	if json.Unmarshal(parts["conditions"], &conditions) == nil {
-		t := Table{Head: []string{"TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"}}
-		for _, c := range conditions {
-			t.Rows = append(t.Rows, []string{c.Type, c.Status, cmp.Or(c.Reason, none), Age(now.Sub(c.LastTransitionTime)), oneLine(c.Message)})
-		}
-		sections = append(sections, section{"Conditions", t})
+		sections = append(sections, section{"Conditions", TableOf(conditions, []Column[objectCondition]{
+			{Head: "TYPE", Cell: func(c objectCondition) string { return c.Type }},
+			{Head: "STATUS", Cell: func(c objectCondition) string { return c.Status }},
+			{Head: "REASON", Cell: func(c objectCondition) string { return cmp.Or(c.Reason, none) }},
+			{Head: "SINCE", Cell: func(c objectCondition) string { return Age(now.Sub(c.LastTransitionTime)) }},
+			{Head: "MESSAGE", Cell: func(c objectCondition) string { return oneLine(c.Message) }},
+		})})
 	}
-	t := Table{Head: []string{"ID", "ROLE", "HEALTH", "NODE", "ADDRESS", "CLASS", "VERSION", "LAG", "MESSAGE"}}
+	var all []objectInstance
 	for _, id := range slices.SortedFunc(maps.Keys(instances), byNumber) {
-		i, lag, address := instances[id], none, none
-		if i.LagBytes != nil {
-			lag = strconv.FormatInt(*i.LagBytes, 10)
-		}
-		if i.Address != "" {
-			address = i.Address + ":" + strconv.Itoa(i.Port)
-		}
-		t.Rows = append(t.Rows, []string{id, cmp.Or(i.Role, none), cmp.Or(i.Health, none), cmp.Or(i.Node, none), address, cmp.Or(i.Class, none), cmp.Or(i.Version, none), lag, oneLine(i.Message)})
+		i := instances[id]
+		i.ID = id
+		all = append(all, i)
 	}
-	sections = append(sections, section{"Instances", t})
+	sections = append(sections, section{"Instances", instanceTable(all)})
 	if json.Unmarshal(parts["requests"], &requests) == nil && len(requests) > 0 {
-		t := Table{Head: []string{"REQUEST", "FOR", "ID", "STATE", "AGE", "MESSAGE"}}
-		for _, r := range requests {
-			t.Rows = append(t.Rows, []string{r.Kind, cmp.Or(r.Args, none), r.ID, r.State, Age(now.Sub(r.AcceptedAt)), join(" ", r.Code, oneLine(r.Message))})
-		}
-		sections = append(sections, section{"Requests", t})
+		sections = append(sections, section{"Requests", TableOf(requests, []Column[objectRequest]{
+			{Head: "REQUEST", Cell: func(r objectRequest) string { return r.Kind }},
+			{Head: "FOR", Cell: func(r objectRequest) string { return cmp.Or(r.Args, none) }},
+			{Head: "ID", Cell: func(r objectRequest) string { return r.ID }},
+			{Head: "STATE", Cell: func(r objectRequest) string { return r.State }, Health: func(r objectRequest) Health { return HealthOf(r.State) }},
+			{Head: "AGE", Cell: func(r objectRequest) string { return Age(now.Sub(r.AcceptedAt)) }},
+			{Head: "MESSAGE", Cell: func(r objectRequest) string { return join(" ", r.Code, oneLine(r.Message)) }},
+		})})
 	}
 	for _, reported := range []string{"conditions", "instances", "requests", "position"} {
 		delete(parts, reported)
@@ -73,6 +81,30 @@ func instancesOf(status json.RawMessage, now time.Time) (sections []section, res
 		return sections, status
 	}
 	return sections, rest
+}
+
+func instanceTable(all []objectInstance) Table {
+	return TableOf(all, []Column[objectInstance]{
+		{Head: "ID", Cell: func(i objectInstance) string { return i.ID }},
+		{Head: "ROLE", Cell: func(i objectInstance) string { return cmp.Or(i.Role, none) }},
+		{Head: "HEALTH", Cell: func(i objectInstance) string { return cmp.Or(i.Health, none) }, Health: func(i objectInstance) Health { return HealthOf(i.Health) }},
+		{Head: "NODE", Cell: func(i objectInstance) string { return cmp.Or(i.Node, none) }},
+		{Head: "ADDRESS", Cell: func(i objectInstance) string {
+			if i.Address == "" {
+				return none
+			}
+			return i.Address + ":" + strconv.Itoa(i.Port)
+		}},
+		{Head: "CLASS", Cell: func(i objectInstance) string { return cmp.Or(i.Class, none) }},
+		{Head: "VERSION", Cell: func(i objectInstance) string { return cmp.Or(i.Version, none) }},
+		{Head: "LAG", Cell: func(i objectInstance) string {
+			if i.LagBytes == nil {
+				return none
+			}
+			return strconv.FormatInt(*i.LagBytes, 10)
+		}},
+		{Head: "MESSAGE", Cell: func(i objectInstance) string { return oneLine(i.Message) }},
+	})
 }
 
 // byNumber orders ids: numbers by value, then all others.

@@ -47,22 +47,37 @@ func LogsLeftOut(bytes int64) LogLine {
 	return LogLine{LeftOut: bytes, Text: fmt.Sprintf("[%d bytes of the oldest lines of the run left out]", bytes)}
 }
 
-// LogText returns the text of `pawl logs` for a line. With prefix it names step and attempt; with times
-// it begins with the time in UTC.
-func LogText(l LogLine, prefix, times bool, style Style) string {
+// RunLogLine is a line of one of several runs.
+type RunLogLine struct {
+	Run string `json:"run"`
+	LogLine
+}
+
+// LogPrefix says what `pawl logs` begins a line with.
+type LogPrefix struct {
+	Time bool   // in UTC
+	Run  string // empty: no run is named
+	Step bool   // step and attempt
+}
+
+// LogText returns the text of `pawl logs` for a line.
+func LogText(l LogLine, prefix LogPrefix, style Style) string {
 	var b strings.Builder
-	if times && !l.At.IsZero() {
+	if prefix.Time && !l.At.IsZero() {
 		b.WriteString(l.At.UTC().Format("2006-01-02T15:04:05.000Z") + " ")
 	}
-	if prefix && l.Step != "" {
-		name := fmt.Sprintf("[%s %d", l.Step, l.Attempt)
+	step := ""
+	if prefix.Step && l.Step != "" {
+		step = fmt.Sprintf("%s %d", l.Step, l.Attempt)
 		if l.Round > 0 {
-			name += fmt.Sprintf(" round %d", l.Round+1)
+			step += fmt.Sprintf(" round %d", l.Round+1)
 		}
 		if l.Undo {
-			name += " undo"
+			step += " undo"
 		}
-		b.WriteString(style.paint(green, name+"]") + " ")
+	}
+	if name := join(" ", prefix.Run, step); name != "" {
+		b.WriteString(style.paint(green, "["+name+"]") + " ")
 	}
 	if l.LeftOut > 0 {
 		return b.String() + style.paint(red, l.Text)

@@ -119,8 +119,8 @@ func TestRolloutPlanText(t *testing.T) {
 			f.Pods[i].Role, f.Pods[i].Zone = "follower", "z"+string(rune('a'+i))
 		}
 	}
-	text := RolloutPlan{Rollout: "prod/etcd", Workload: "StatefulSet etcd", Replicas: 3, Batches: preview(rollout.StatefulSet, plan, roles), Assumed: true}.Text()
-	text += RolloutPlan{Rollout: "prod/web", Workload: "Deployment web", Replicas: 3, Batches: preview(rollout.Deployment, rollout.Plan{NumBatches: new(2)}, func(*rollout.Facts) {})}.Text()
+	text := RolloutPlan{Rollout: "prod/etcd", Workload: "StatefulSet etcd", Replicas: 3, Batches: preview(rollout.StatefulSet, plan, roles), Assumed: true}.Text(Style{})
+	text += RolloutPlan{Rollout: "prod/web", Workload: "Deployment web", Replicas: 3, Batches: preview(rollout.Deployment, rollout.Plan{NumBatches: new(2)}, func(*rollout.Facts) {})}.Text(Style{})
 	golden(t, "rollout-plan.txt", text)
 }
 

@@ -39,7 +39,7 @@ func DescribeRollout(r Rollout, now time.Time, style Style) string {
 	var f facts
 	f.add("Rollout", r.Object.Namespace+"/"+r.Object.Name)
 	f.add("Workload", r.Target)
-	f.add("State", join("  ", cmp.Or(string(at.State), "not observed yet"), string(at.Mode)))
+	f.add("State", join("  ", style.Health(HealthOf(string(at.State)), cmp.Or(string(at.State), "not observed yet")), string(at.Mode)))
 	if at.TargetRevision != "" {
 		f.add("Revision", join(" → ", at.SourceRevision, at.TargetRevision))
 	}
@@ -68,33 +68,34 @@ func DescribeRollout(r Rollout, now time.Time, style Style) string {
 	}
 	text := f.String()
 	if len(at.Batches) > 0 {
-		text += "\n" + style.paint(bold, "Batches") + "\n" + indent(r.batchTable(now).String(), "  ")
+		text += "\n" + style.Bold("Batches") + "\n" + Indent(r.batchTable(now).Text(style), "  ")
 	}
 	if len(r.Pods) > 0 {
 		text += "\n" + style.paint(bold, "Other pods") + "\n  " + podMarks(r.Pods) + "\n"
 	}
-	if len(r.Checks) > 0 {
-		text += "\n" + style.paint(bold, "Checks of the batch") + "\n" + indent(r.checkTable(now).String(), "  ")
-	}
+	text += r.checkTable(now).section("Checks of the batch", style)
 	if len(r.Preview) > 0 {
-		text += "\n" + style.paint(bold, "Preview (dry run)") + "\n" + indent(previewText(r.Preview), "  ")
+		text += "\n" + style.paint(bold, "Preview (dry run)") + "\n" + Indent(previewText(r.Preview, style), "  ")
 	}
 	if r.Unseen != "" {
 		text += "\nThe pods are not shown: " + oneLine(r.Unseen) + "\n"
 	}
 	if n := len(r.History); n > 0 {
-		text += "\n" + style.paint(bold, "History") + "\n" + indent(RolloutHistory(r.History[max(0, n-10):], style).String(), "  ")
+		text += RolloutHistory(r.History[max(0, n-10):], style).section("History", style)
 	}
 	return text
 }
 
 // batchTable is a table of the batches with their pods, and where each stands.
 func (r Rollout) batchTable(now time.Time) Table {
-	t := Table{Head: []string{"BATCH", "SIZE", "TARGET", "STATE", "TOOK", "PODS"}}
-	for _, b := range r.Batches {
-		t.Rows = append(t.Rows, []string{strconv.Itoa(b.Index), strconv.Itoa(b.Size), strconv.Itoa(b.Target), b.stateText(), b.took(now), podMarks(b.Pods)})
-	}
-	return t
+	return TableOf(r.Batches, []Column[RolloutBatch]{
+		{Head: "BATCH", Cell: func(b RolloutBatch) string { return strconv.Itoa(b.Index) }},
+		{Head: "SIZE", Cell: func(b RolloutBatch) string { return strconv.Itoa(b.Size) }},
+		{Head: "TARGET", Cell: func(b RolloutBatch) string { return strconv.Itoa(b.Target) }},
+		{Head: "STATE", Cell: RolloutBatch.stateText, Health: RolloutBatch.health},
+		{Head: "TOOK", Cell: func(b RolloutBatch) string { return b.took(now) }},
+		{Head: "PODS", Cell: func(b RolloutBatch) string { return podMarks(b.Pods) }},
+	})
 }
 
 func (b RolloutBatch) stateText() string {
@@ -105,6 +106,18 @@ func (b RolloutBatch) stateText() string {
 		return "done"
 	}
 	return "to come"
+}
+
+func (b RolloutBatch) health() Health {
+	switch {
+	case b.State == BatchDone:
+		return Healthy
+	case b.Phase == string(rollout.BatchVerifyFailed):
+		return Degraded
+	case b.State == BatchPresent:
+		return Progressing
+	}
+	return Over
 }
 
 func (b RolloutBatch) took(now time.Time) string {
@@ -150,14 +163,14 @@ func DrawRollout(r Rollout, now time.Time, style Style) []string {
 		rows[i] = []string{"batch " + strconv.Itoa(b.Index), plural(b.Size, "pod"), b.stateText(), b.took(now), podMarks(b.Pods)}
 	}
 	for i, line := range columns(rows) {
-		sign, hue := "○", dim
-		switch b := r.Batches[i]; {
-		case b.State == BatchDone:
-			sign, hue = "✔", green
-		case b.State == BatchPresent:
-			sign, hue = "◐", blue
+		sign := "○"
+		switch r.Batches[i].State {
+		case BatchDone:
+			sign = "✔"
+		case BatchPresent:
+			sign = "◐"
 		}
-		lines = append(lines, style.paint(hue, style.cut("  "+sign+" "+line)))
+		lines = append(lines, style.Health(r.Batches[i].health(), style.cut("  "+sign+" "+line)))
 	}
 	for _, line := range r.standing(now, style) {
 		lines = append(lines, style.cut("  "+line))
@@ -185,7 +198,7 @@ func (r Rollout) standing(now time.Time, style Style) []string {
 	if r.Remedy != "" {
 		lines = append(lines, "remedy: "+oneLine(r.Remedy))
 	}
-	lines = append(lines, r.checkTable(now).lines()...)
+	lines = append(lines, r.checkTable(now).lines(Style{})...)
 	if r.Unseen != "" {
 		lines = append(lines, "the pods are not shown: "+oneLine(r.Unseen))
 	}
@@ -194,26 +207,22 @@ func (r Rollout) standing(now time.Time, style Style) []string {
 
 // checkTable is what the present batch is asked.
 func (r Rollout) checkTable(now time.Time) Table {
-	t := Table{Head: []string{"CHECK", "NAME", "VERDICT", "VALUE", "WANTS"}}
-	for _, c := range r.Checks {
-		verdict := cmp.Or(c.Verdict, "pending")
-		if c.Of > 0 {
-			verdict += fmt.Sprintf(" %d/%d", c.Passed, c.Of)
-		}
-		if c.Next != nil && c.Verdict == "" {
-			verdict += ", again " + until(*c.Next, now)
-		}
-		t.Rows = append(t.Rows, []string{c.Kind, c.Name, verdict, cmp.Or(oneLine(c.Value), none), oneLine(c.Wants)})
-	}
-	return t
-}
-
-// lines are those of a table with rows.
-func (t Table) lines() []string {
-	if len(t.Rows) == 0 {
-		return nil
-	}
-	return columns(append([][]string{t.Head}, t.Rows...))
+	return TableOf(r.Checks, []Column[rollout.Check]{
+		{Head: "CHECK", Cell: func(c rollout.Check) string { return c.Kind }},
+		{Head: "NAME", Cell: func(c rollout.Check) string { return c.Name }},
+		{Head: "VERDICT", Cell: func(c rollout.Check) string {
+			verdict := cmp.Or(c.Verdict, "pending")
+			if c.Of > 0 {
+				verdict += fmt.Sprintf(" %d/%d", c.Passed, c.Of)
+			}
+			if c.Next != nil && c.Verdict == "" {
+				verdict += ", again " + until(*c.Next, now)
+			}
+			return verdict
+		}, Health: func(c rollout.Check) Health { return HealthOf(cmp.Or(c.Verdict, "pending")) }},
+		{Head: "VALUE", Cell: func(c rollout.Check) string { return cmp.Or(oneLine(c.Value), none) }},
+		{Head: "WANTS", Cell: func(c rollout.Check) string { return oneLine(c.Wants) }},
+	})
 }
 
 func plural(n int, what string) string {
@@ -225,14 +234,15 @@ func plural(n int, what string) string {
 
 // RolloutHistory is a table of records.
 func RolloutHistory(records []rollout.Record, style Style) Table {
-	t := Table{Head: []string{"NUMBER", "TIME", "EVENT", "TO", "BATCH", "BY", "WHY"}}
-	for _, record := range records {
-		t.Rows = append(t.Rows, []string{
-			strconv.Itoa(record.Sequence), style.clock(record.Time, "2006-01-02 15:04:05"), string(record.Event), record.To,
-			strconv.Itoa(record.Batch), record.By, oneLine(whyOf(record)),
-		})
-	}
-	return t
+	return TableOf(records, []Column[rollout.Record]{
+		{Head: "NUMBER", Cell: func(r rollout.Record) string { return strconv.Itoa(r.Sequence) }},
+		{Head: "TIME", Cell: func(r rollout.Record) string { return style.clock(r.Time, "2006-01-02 15:04:05") }},
+		{Head: "EVENT", Cell: func(r rollout.Record) string { return string(r.Event) }},
+		{Head: "TO", Cell: func(r rollout.Record) string { return r.To }},
+		{Head: "BATCH", Cell: func(r rollout.Record) string { return strconv.Itoa(r.Batch) }},
+		{Head: "BY", Cell: func(r rollout.Record) string { return r.By }},
+		{Head: "WHY", Cell: func(r rollout.Record) string { return oneLine(whyOf(r)) }},
+	})
 }
 
 // whyOf is why a record was written, and the pods that were moved.

@@ -20,37 +20,35 @@ type RolloutPlan struct {
 }
 
 // Text is a table of the batches, and below it what they wait for.
-func (p RolloutPlan) Text() string {
+func (p RolloutPlan) Text(style Style) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "rollout %s  %s, %d pods\n", p.Rollout, p.Workload, p.Replicas)
 	if p.Assumed {
 		b.WriteString("  nothing is to be rolled now: the plan of another template\n")
 	}
-	b.WriteString(indent(previewText(p.Batches), "  "))
+	b.WriteString(Indent(previewText(p.Batches, style), "  "))
 	return b.String()
 }
 
 // previewText is a table of batches, and below it what they wait for.
-func previewText(batches []rollout.BatchPreview) string {
+func previewText(batches []rollout.BatchPreview, style Style) string {
 	var b strings.Builder
-	t := Table{Head: []string{"BATCH", "SIZE", "TARGET", "PODS", "PARTITION", "AWAY", "WORST", "QUORUM"}}
-	replicas := slices.ContainsFunc(batches, func(b rollout.BatchPreview) bool {
+	columns := []Column[rollout.BatchPreview]{
+		{Head: "BATCH", Cell: func(b rollout.BatchPreview) string { return strconv.Itoa(b.Index) }},
+		{Head: "SIZE", Cell: func(b rollout.BatchPreview) string { return strconv.Itoa(b.Size) }},
+		{Head: "TARGET", Cell: func(b rollout.BatchPreview) string { return strconv.Itoa(b.Target) }},
+		{Head: "PODS", Cell: func(b rollout.BatchPreview) string { return podsText(b.Pods) }},
+		{Head: "PARTITION", Cell: func(b rollout.BatchPreview) string { return partition(b.Partition) }},
+		{Head: "AWAY", Cell: func(b rollout.BatchPreview) string { return strconv.Itoa(b.Unavailable) }},
+		{Head: "WORST", Cell: func(b rollout.BatchPreview) string { return strconv.Itoa(b.WorstCase) }},
+		{Head: "QUORUM", Cell: func(b rollout.BatchPreview) string { return optional(b.QuorumLeft) }},
+	}
+	if slices.ContainsFunc(batches, func(b rollout.BatchPreview) bool {
 		return len(b.Replicas) > 1 || b.Partition == nil && len(b.Replicas) > 0
-	})
-	if replicas {
-		t.Head = append(t.Head, "REPLICAS")
+	}) {
+		columns = append(columns, Column[rollout.BatchPreview]{Head: "REPLICAS", Cell: func(b rollout.BatchPreview) string { return sizes(b.Replicas) }})
 	}
-	for _, batch := range batches {
-		row := []string{
-			strconv.Itoa(batch.Index), strconv.Itoa(batch.Size), strconv.Itoa(batch.Target), podsText(batch.Pods), partition(batch.Partition),
-			strconv.Itoa(batch.Unavailable), strconv.Itoa(batch.WorstCase), optional(batch.QuorumLeft),
-		}
-		if replicas {
-			row = append(row, sizes(batch.Replicas))
-		}
-		t.Rows = append(t.Rows, row)
-	}
-	b.WriteString(t.String())
+	b.WriteString(TableOf(batches, columns).Text(style))
 	line := func(when, what string, all []string) {
 		if len(all) > 0 {
 			fmt.Fprintf(&b, "%s  %s: %s\n", when, what, strings.Join(all, ", "))

@@ -51,6 +51,7 @@ type Run struct {
 	Limits       []Limit           `json:"limits,omitempty" doc:"limits of how many runs run at once; a run that is Queued, and behind no other run, waits for them"`
 	Priority     int               `json:"priority,omitempty" doc:"among the runs that wait for the same limit; higher first"`
 	Parent       string            `json:"parent,omitempty" doc:"id of the run that started it as a step"`
+	ParentStep   string            `json:"parentStep,omitempty" doc:"instance name of that step; of a healer heal:CODE"`
 	Labels       map[string]string `json:"labels,omitempty"`
 	Input        json.RawMessage   `json:"input,omitempty"`
 	Result       json.RawMessage   `json:"result,omitempty" doc:"result of a run that succeeded"`
@@ -181,7 +182,7 @@ func ofRun(r *runtype.Run, defs *definitions) Run {
 		ID: r.ID, Flow: r.Flow, Version: r.Version, Hash: r.Hash, Subject: r.Subject,
 		Phase: r.Phase, Seq: r.Seq, Revision: r.Revision, Epoch: r.Epoch, Fault: OfFault(r.Fault), Steps: make([]Step, 0, r.Len()),
 		CreatedAt: r.CreatedAt, StartedAt: r.StartedAt, EndedAt: r.EndedAt, NextAt: r.NextAt,
-		Queue: r.Queue, Parent: r.Parent, Labels: r.Labels, Input: r.Input, Result: r.Result(),
+		Queue: r.Queue, Parent: r.Parent, ParentStep: r.ParentRef, Labels: r.Labels, Input: r.Input, Result: r.Result(),
 		RequestID: r.RequestID, Actor: r.Actor, Reason: r.Reason, Warning: r.State.Warning,
 	}
 	if r.Phase != runtype.Queued {

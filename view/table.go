@@ -1,81 +1,120 @@
 package view
 
 import (
-	"cmp"
-	"slices"
-	"strconv"
 	"strings"
-	"time"
-
-	"github.com/pawl-dev/pawl/control"
+	"unicode/utf8"
 )
 
-// RunTable returns the table of `pawl get`.
-func RunTable(runs []Run, now time.Time) Table {
-	ids := make([]string, len(runs))
-	for i, r := range runs {
-		ids[i] = r.ID
-	}
-	t := Table{Head: []string{"ID", "FLOW", "SUBJECT", "PHASE", "STEP", "AGE", "REASON"}}
-	for _, r := range runs {
-		t.Rows = append(t.Rows, []string{Short(r.ID, ids...), r.Flow, subject(r.Subject), string(r.Phase), cmp.Or(r.Step, none),
-			Age(now.Sub(r.CreatedAt)), Reason(r, now)})
-	}
-	return t
+// Column is a column of a table of items.
+type Column[T any] struct {
+	Head   string
+	Wide   bool // only with -o wide
+	Cell   func(T) string
+	Health func(T) Health // colors the cell on a terminal; nil: no color
 }
 
-// subject returns kind/namespace/name without the optional UID.
-func subject(s string) string {
-	if parts := strings.Split(s, "/"); len(parts) == 4 {
-		return strings.Join(parts[:3], "/")
-	}
-	return s
+// Table is a table of text.
+type Table struct {
+	heads []head
+	rows  [][]cell
 }
 
-// ObjectTable returns the table of `pawl get KIND`. With several kinds it has a column for the kind.
-func ObjectTable(objects []control.Object, now time.Time) Table {
-	kinds := map[string]bool{}
-	for _, o := range objects {
-		kinds[o.Kind] = true
+type head struct {
+	text string
+	wide bool
+}
+
+type cell struct {
+	text   string
+	health Health
+}
+
+// TableOf returns a table with a row for each item.
+func TableOf[T any](items []T, columns []Column[T]) Table {
+	t := Table{heads: make([]head, len(columns)), rows: make([][]cell, len(items))}
+	for i, c := range columns {
+		t.heads[i] = head{c.Head, c.Wide}
 	}
-	t := Table{Head: []string{"NAMESPACE", "NAME", "STATE", "GENERATION", "RUN", "AGE", "REASON"}}
-	if len(kinds) > 1 {
-		t.Head = append([]string{"KIND"}, t.Head...)
-	}
-	for _, o := range objects {
-		s := StateOf(o)
-		row := []string{o.Namespace, o.Name, cmp.Or(s.State, none), strconv.FormatInt(o.Generation, 10), cmp.Or(Short(s.Run), none),
-			Age(now.Sub(o.CreatedAt)), s.Line()}
-		if len(kinds) > 1 {
-			row = append([]string{o.Kind}, row...)
+	for i, item := range items {
+		t.rows[i] = make([]cell, len(columns))
+		for j, c := range columns {
+			t.rows[i][j].text = c.Cell(item)
+			if c.Health != nil {
+				t.rows[i][j].health = c.Health(item)
+			}
 		}
-		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
 
-// KindTable returns the table of declared faults.
-func KindTable(kinds []Kind) Table {
-	t := Table{Head: []string{"CODE", "CLASS", "TITLE"}}
-	for _, k := range kinds {
-		t.Rows = append(t.Rows, []string{string(k.Code), k.Class.String(), k.Title})
-	}
-	return t
-}
+// Len is the number of rows.
+func (t Table) Len() int { return len(t.rows) }
 
-// FlowTable returns the table of loaded flows.
-func FlowTable(flows []Flow) Table {
-	t := Table{Head: []string{"NAME", "VERSION", "STEPS", "HASH", "DESCRIPTION"}}
-	kinds := slices.ContainsFunc(flows, func(f Flow) bool { return f.Kind != "" })
-	if kinds { // two flows may have the same name
-		t.Head = slices.Insert(t.Head, 1, "FOR")
+// Text returns the head and the rows, with two spaces between columns and none at the end of lines.
+func (t Table) Text(style Style) string {
+	all := make([][]cell, 0, len(t.rows)+1)
+	heads := make([]cell, len(t.heads))
+	for i, h := range t.heads {
+		heads[i].text = h.text
 	}
-	for _, f := range flows {
-		row := []string{f.Name, strconv.Itoa(f.Version), strconv.Itoa(f.Count), cmp.Or(f.Hash[:min(12, len(f.Hash))], none), strings.TrimSpace(oneLine(f.Description))}
-		if kinds {
-			row = slices.Insert(row, 1, cmp.Or(f.Kind, "all"))
+	for _, row := range append([][]cell{heads}, t.rows...) {
+		var shown []cell
+		for i, c := range row {
+			if style.Wide || !t.heads[i].wide {
+				shown = append(shown, c)
+			}
 		}
-		t.Rows = append(t.Rows, row)
+		all = append(all, shown)
 	}
-	return t
+	return strings.Join(align(all, style), "\n") + "\n"
+}
+
+// lines are those of Text; none if there are no rows.
+func (t Table) lines(style Style) []string {
+	if t.Len() == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimRight(t.Text(style), "\n"), "\n")
+}
+
+// section returns the table below a title, indented; "" if it has no rows.
+func (t Table) section(title string, style Style) string {
+	if t.Len() == 0 {
+		return ""
+	}
+	return "\n" + style.Bold(title) + "\n" + Indent(t.Text(style), "  ")
+}
+
+// columns aligns rows of plain text.
+func columns(rows [][]string) []string {
+	all := make([][]cell, len(rows))
+	for i, row := range rows {
+		for _, text := range row {
+			all[i] = append(all[i], cell{text: text})
+		}
+	}
+	return align(all, Style{})
+}
+
+// align pads all cells but the last of a row to the width of their column, which colors do not count in.
+func align(rows [][]cell, style Style) []string {
+	var widths []int
+	for _, row := range rows {
+		for i, c := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(c.text))
+		}
+	}
+	out := make([]string, len(rows))
+	for r, row := range rows {
+		var b strings.Builder
+		for i, c := range row {
+			b.WriteString(style.Health(c.health, c.text))
+			b.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.text)+2))
+		}
+		out[r] = strings.TrimRight(b.String(), " ")
+	}
+	return out
 }

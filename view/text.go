@@ -13,6 +13,7 @@ type Style struct {
 	Zone   *time.Location // of times of day; nil: UTC
 	Width  int            // lines are cut to it; 0: never
 	Height int            // maximum lines of a tree; 0: no limit
+	Wide   bool           // tables show their wide columns
 }
 
 // none is the text of an empty cell.
@@ -25,7 +26,6 @@ const (
 	red    color = "31"
 	green  color = "32"
 	yellow color = "33"
-	blue   color = "36"
 	dim    color = "2"
 	bold   color = "1"
 )
@@ -53,45 +53,6 @@ func (s Style) cut(line string) string {
 		return line
 	}
 	return string([]rune(line)[:max(s.Width-1, 0)]) + "…"
-}
-
-// Table is a table of text.
-type Table struct {
-	Head []string
-	Rows [][]string
-}
-
-// String returns the table with two spaces between columns and none at the end of lines.
-func (t Table) String() string {
-	var b strings.Builder
-	for _, line := range columns(append([][]string{t.Head}, t.Rows...)) {
-		b.WriteString(line)
-		b.WriteByte('\n')
-	}
-	return b.String()
-}
-
-// columns pads all cells but the last of a row to the width of their column.
-func columns(rows [][]string) []string {
-	var widths []int
-	for _, row := range rows {
-		for i, cell := range row {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	lines := make([]string, len(rows))
-	for r, row := range rows {
-		var b strings.Builder
-		for i, cell := range row {
-			b.WriteString(pad(cell, widths[i]))
-			b.WriteString("  ")
-		}
-		lines[r] = strings.TrimRight(b.String(), " ")
-	}
-	return lines
 }
 
 func pad(text string, width int) string {
@@ -177,8 +138,8 @@ func Short(id string, others ...string) string {
 // oneLine replaces white space by single spaces, so that a message never breaks a table.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// indent puts a prefix before each line of a text.
-func indent(text, prefix string) string {
+// Indent puts a prefix before each line of a text.
+func Indent(text, prefix string) string {
 	var b strings.Builder
 	for line := range strings.Lines(strings.TrimRight(text, "\n")) {
 		b.WriteString(strings.TrimRight(prefix+line, " \n"))

@@ -22,7 +22,7 @@ func mark(phase runtype.StepPhase) (string, color) {
 	case runtype.StepRetrying:
 		return "↻", yellow
 	case runtype.StepWaiting:
-		return "◷", blue
+		return "◷", yellow
 	case runtype.StepSkipped:
 		return "»", dim
 	case runtype.StepUndone:
@@ -30,7 +30,7 @@ func mark(phase runtype.StepPhase) (string, color) {
 	case runtype.StepPending:
 		return "○", dim
 	default:
-		return "●", blue
+		return "●", yellow
 	}
 }
 
@@ -137,7 +137,7 @@ func Standing(r Run, now time.Time, style Style) []string {
 		if reported := r.Current(); reported == nil || reported.Fault == nil || r.Fault == nil || reported.Fault.Code != r.Fault.Code {
 			head = join("  ", head, pausedReason(r))
 		}
-		say(yellow, join("  ", head, healing(r, now)))
+		say(HealthOfRun(r).color(), join("  ", head, healing(r, now)))
 		if r.Fault != nil {
 			lines = append(lines, "  remedy: "+Remedy(r.Fault.Remedy, r.ID))
 		}

@@ -56,7 +56,7 @@ func TestWaitsAreShown(t *testing.T) {
 	}}
 	const want = "at endpoint: https://192.0.2.1:6443 does not answer yet: connection refused, since 11:59:00, until 12:01:00 UTC"
 	for name, text := range map[string]string{
-		"list": view.ClusterTable([]view.Cluster{c}, now).String(), "describe": view.DescribeCluster(c, nil, nil, now, view.Style{}), "--wait": view.WaitingLine(c, now),
+		"list": view.ClusterTable([]view.Cluster{c}, now).Text(view.Style{}), "describe": view.DescribeCluster(c, nil, nil, now, view.Style{}), "--wait": view.WaitingLine(c, now),
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s: %s", name, text)
@@ -68,7 +68,7 @@ func TestWaitsAreShown(t *testing.T) {
 	c.State, c.Waiting = cluster.Running, nil
 	c.Unseen = &api.Unseen{Code: "PROVIDER_UNREACHABLE", Text: "connection refused", Since: now.Add(-time.Minute)}
 	for name, text := range map[string]string{
-		"list": view.ClusterTable([]view.Cluster{c}, now).String(), "describe": view.DescribeCluster(c, nil, nil, now, view.Style{}),
+		"list": view.ClusterTable([]view.Cluster{c}, now).Text(view.Style{}), "describe": view.DescribeCluster(c, nil, nil, now, view.Style{}),
 	} {
 		if !strings.Contains(text, "PROVIDER_UNREACHABLE: provider dc1 cannot be read since 2030-01-01T11:59:00Z: connection refused") {
 			t.Errorf("%s: %s", name, text)

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/machine/driver"
 	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/view"
 )
 
 // garden is a kind that a chain serves.
@@ -59,8 +60,8 @@ func TestPlanOfAKindWithAChainInAStore(t *testing.T) {
 	defer local.Close()
 	want := control.Object{Ref: control.Ref{Kind: "garden", Namespace: "default", Name: "g"}, Spec: []byte(`{"plants":1}`)}
 	p, err := local.PlanObject(t.Context(), want.Ref, &want)
-	if err != nil || files.MachinePlanText(p) != gardenPlan {
-		t.Errorf("the plan of a manifest: %v\n%s", err, files.MachinePlanText(p))
+	if err != nil || files.MachinePlanText(p, view.Style{}) != gardenPlan {
+		t.Errorf("the plan of a manifest: %v\n%s", err, files.MachinePlanText(p, view.Style{}))
 	}
 	objects, err := local.Objects()
 	if err != nil {
@@ -69,7 +70,7 @@ func TestPlanOfAKindWithAChainInAStore(t *testing.T) {
 	if _, err := objects.Apply(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
-	if p, err = local.PlanObject(t.Context(), want.Ref, nil); err != nil || files.MachinePlanText(p) != gardenPlan {
-		t.Errorf("the plan of the object: %v\n%s", err, files.MachinePlanText(p))
+	if p, err = local.PlanObject(t.Context(), want.Ref, nil); err != nil || files.MachinePlanText(p, view.Style{}) != gardenPlan {
+		t.Errorf("the plan of the object: %v\n%s", err, files.MachinePlanText(p, view.Style{}))
 	}
 }

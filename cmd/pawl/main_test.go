@@ -55,7 +55,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"start": start, "halt": halt, "waitfor": waitFor, "receiver": receiver, "exits": exits, "normal": normal, "runid": runID,
+			"start": start, "prints": prints, "halt": halt, "waitfor": waitFor, "receiver": receiver, "exits": exits, "normal": normal, "runid": runID,
 			"cut": cut, "absent": absent, "kubeapi": kubeapi,
 		},
 	})
@@ -117,6 +117,15 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	if text == "" {
 		return
 	}
+	for word := range strings.FieldsSeq(p.until(ts, name, text)) {
+		if strings.HasPrefix(word, "http") {
+			ts.Setenv("PAWL_SERVER", word)
+		}
+	}
+}
+
+// until waits for a line that holds a text.
+func (p *process) until(ts *testscript.TestScript, name, text string) string {
 	deadline := time.After(waitTimeout)
 	for {
 		select {
@@ -125,19 +134,21 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 				ts.Fatalf("%s ended before it printed %q: %v", name, text, <-p.err)
 			}
 			ts.Logf("%s: %s", name, line)
-			if !strings.Contains(line, text) {
-				continue
+			if strings.Contains(line, text) {
+				return line
 			}
-			for word := range strings.FieldsSeq(line) {
-				if strings.HasPrefix(word, "http") {
-					ts.Setenv("PAWL_SERVER", word)
-				}
-			}
-			return
 		case <-deadline:
 			ts.Fatalf("%s did not print %q", name, text)
 		}
 	}
+}
+
+// prints NAME TEXT: waits until a process that was started has printed a line with the text.
+func prints(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: prints NAME TEXT")
+	}
+	ts.Value(processes{}).(map[string]*process)[args[0]].until(ts, args[0], args[1])
 }
 
 // halt NAME SIGNAL CODE: sends a signal and checks the exit code; -1 for a killed process.

@@ -63,7 +63,7 @@ Exit codes: 0 done, 1 failed, refused or not found, 2 usage or bad input,
 	f.StringVar(&a.Flags.Context, "context", "", "ask the Kubernetes cluster of this `context`")
 	f.StringVar(&a.Flags.Kubeconfig, "kubeconfig", "", "ask the Kubernetes cluster of this `file` (default $KUBECONFIG, ~/.kube/config)")
 	f.StringVarP(&a.Flags.Output, "output", "o", "", cli.OutputForms)
-	f.BoolVar(&a.Flags.NoColor, "no-color", false, "no colors; NO_COLOR does the same")
+	f.StringVar(&a.Flags.Color, "color", "auto", "auto, always or never; auto: on a terminal, unless NO_COLOR is set")
 	f.StringVar(&a.Flags.As, "as", "", "`name` of the one who asks, for history (default $USER)")
 	f.DurationVar(&a.Flags.Timeout, "timeout", 0, "end the command after this time with exit code 3 if it is not done")
 	f.StringVar(&a.Flags.LogLevel, "log-level", "", "debug, info, warn or error")
@@ -72,7 +72,7 @@ Exit codes: 0 done, 1 failed, refused or not found, 2 usage or bad input,
 	f.StringSliceVar(&a.Flags.Actions, "actions", nil, "ready-made `actions` that flows may use")
 	f.StringSliceVar(&a.Flags.HTTPAllow, "http-allow", nil, "loopback and other local `addresses` that http actions may reach")
 	f.StringVar(&a.Flags.SecretsDir, "secrets-dir", "", "`folder` with a file for each secret; PAWL_SECRET_NAME_KEY does the same")
-	cli.SetCompletions(root, map[string]cli.Completion{"output": cli.FixedCompletion("text", "json", "yaml", "name", "jsonpath=", "custom-columns="), "store": cli.FixedCompletion("memory", "sqlite", "postgres", "run", "configmap"), "context": cli.CompleteContexts(a), "server-context": cli.CompleteServerContexts, "log-level": cli.FixedCompletion("debug", "info", "warn", "error")})
+	cli.SetCompletions(root, map[string]cli.Completion{"output": cli.FixedCompletion("text", "wide", "json", "yaml", "name", "jsonpath=", "custom-columns="), "color": cli.FixedCompletion(cli.Colors...), "store": cli.FixedCompletion("memory", "sqlite", "postgres", "run", "configmap"), "context": cli.CompleteContexts(a), "server-context": cli.CompleteServerContexts, "log-level": cli.FixedCompletion("debug", "info", "warn", "error")})
 
 	groups := []struct {
 		id, title string

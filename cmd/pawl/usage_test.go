@@ -58,7 +58,7 @@ func TestBadInput(t *testing.T) {
 		{"help exit-code", 2, "did you mean exit-codes"},
 		{"get --nonsense", 2, "unknown flag: --nonsense"},
 		{"get --namespce x", 2, "did you mean namespace"},
-		{"get -o xml", 2, "-o xml: it is text, json, yaml, name"},
+		{"get -o xml", 2, "-o xml: it is text, wide, json, yaml, name"},
 		{"get -o jsonpath={.x", 2, "JSONPath {.x: unclosed action"},
 		{"get -o custom-columns=ID", 2, "is no HEAD:PATH"},
 		{"get flows --sort-by {.x", 2, "JSONPath {.x"},

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/pawl-dev/pawl/view"
 )
 
 // Backup is a backup as its status tells it.
@@ -29,15 +31,26 @@ type Backup struct {
 // Ref names the backup.
 func (b Backup) Ref() string { return b.Kind + "/" + b.Namespace + "/" + b.Name }
 
+// Health judges the state of the backup.
+func (b Backup) Health() view.Health {
+	switch {
+	case b.State != b.Desired:
+		return view.Progressing
+	case b.State == "Stopped":
+		return view.Over
+	}
+	return view.HealthOf(b.State)
+}
+
 // Describe tells all of a backup.
-func (b Backup) Describe() string {
+func (b Backup) Describe(style view.Style) string {
 	var t strings.Builder
 	fmt.Fprintf(&t, "%s %s/%s\n", b.Kind, b.Namespace, b.Name)
 	say := func(name, format string, args ...any) {
 		fmt.Fprintf(&t, "  %-12s%s\n", name, fmt.Sprintf(format, args...))
 	}
 	say("cluster", "%s", b.Cluster)
-	state := b.State
+	state := style.Health(b.Health(), b.State)
 	if b.State != b.Desired {
 		state += ", wanted: " + b.Desired
 	}

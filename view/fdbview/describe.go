@@ -11,13 +11,13 @@ import (
 
 // Describe tells all of a cluster: how it is, its groups as a tree by class and zone with the reason beside each, and
 // its plan.
-func (c Cluster) Describe(now time.Time) string {
+func (c Cluster) Describe(now time.Time, style view.Style) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s/%s\n", c.Kind, c.Namespace, c.Name)
 	say := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-15s%s\n", name, fmt.Sprintf(format, args...))
 	}
-	state := c.State
+	state := style.Health(c.Health(), c.State)
 	if why := Because(c.Reason, c.Message); why != "" {
 		state += "  " + why
 	}
@@ -51,7 +51,7 @@ func (c Cluster) Describe(now time.Time) string {
 	} else {
 		b.WriteString("plan\n")
 	}
-	b.WriteString(c.Plan.lines(now))
+	b.WriteString(c.Plan.lines(now, style))
 	return b.String()
 }
 
@@ -88,6 +88,15 @@ func (c Cluster) Tree(now time.Time) string {
 		}
 	}
 	return aligned(rows)
+}
+
+// Health judges the state of the cluster.
+func (c Cluster) Health() view.Health {
+	switch c.State {
+	case "Paused", "Deleting", "Creating", "New":
+		return view.Progressing
+	}
+	return view.HealthOf(c.State)
 }
 
 func (g Group) mark() string {

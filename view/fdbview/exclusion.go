@@ -31,6 +31,18 @@ type ExclusionStatus struct {
 	Silence    string      `json:"silence,omitempty"`
 }
 
+func (e Exclusion) health() view.Health {
+	switch e.State {
+	case "Drained", "Empty":
+		return view.Healthy
+	case "Skipped", "Excluded":
+		return view.Over
+	case "Silent":
+		return view.Degraded
+	}
+	return view.Progressing
+}
+
 // Left reports whether something is yet to move.
 func (v ExclusionStatus) Left() bool {
 	return slices.ContainsFunc(v.Exclusions, func(e Exclusion) bool { return e.State != "Drained" && e.State != "Skipped" && e.State != "Excluded" })
@@ -45,7 +57,7 @@ func (v ExclusionStatus) Exit() int {
 }
 
 // Text is the status for people.
-func (v ExclusionStatus) Text(now time.Time) string {
+func (v ExclusionStatus) Text(now time.Time, style view.Style) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "cluster %s\n", v.Cluster)
 	if v.Silence != "" {
@@ -55,17 +67,24 @@ func (v ExclusionStatus) Text(now time.Time) string {
 		b.WriteString("  no group is excluded or marked for removal\n")
 		return b.String()
 	}
-	t := view.Table{Head: []string{"  GROUP", "STATE", "LEFT", "ROLES", "SO FAR", "NOTE"}}
 	var sum int64
 	for _, e := range v.Exclusions {
 		sum += e.Bytes
-		since := None
-		if !e.Marked.IsZero() {
-			since = view.Age(now.Sub(e.Marked))
-		}
-		t.Rows = append(t.Rows, []string{"  " + e.Group, e.State, Bytes(e.Bytes), cmp.Or(strings.Join(e.Roles, " "), None), since, e.Note})
 	}
-	b.WriteString(t.String())
+	b.WriteString(view.Indent(view.TableOf(v.Exclusions, []view.Column[Exclusion]{
+		{Head: "GROUP", Cell: func(e Exclusion) string { return e.Group }},
+		{Head: "STATE", Cell: func(e Exclusion) string { return e.State }, Health: Exclusion.health},
+		{Head: "LEFT", Cell: func(e Exclusion) string { return Bytes(e.Bytes) }},
+		{Head: "ROLES", Cell: func(e Exclusion) string { return cmp.Or(strings.Join(e.Roles, " "), None) }},
+		{Head: "SO FAR", Cell: func(e Exclusion) string {
+			if e.Marked.IsZero() {
+				return None
+			}
+			return view.Age(now.Sub(e.Marked))
+		}},
+		{Head: "CLASS", Wide: true, Cell: func(e Exclusion) string { return e.Class }},
+		{Head: "NOTE", Cell: func(e Exclusion) string { return e.Note }},
+	}).Text(style), "  "))
 	fmt.Fprintf(&b, "  %s left on them; the database moves %s now, %s are in its queue\n", Bytes(sum), Bytes(v.InFlight), Bytes(v.InQueue))
 	return b.String()
 }

@@ -55,7 +55,7 @@ func (e Entry) Brief() string {
 }
 
 // Text is the plan for people: what is done now, then what waits, and why.
-func (p Plan) Text(now time.Time) string {
+func (p Plan) Text(now time.Time, style view.Style) string {
 	var b strings.Builder
 	head := "plan of " + p.Cluster
 	if p.Hash != "" {
@@ -71,7 +71,7 @@ func (p Plan) Text(now time.Time) string {
 	for _, warning := range p.Warnings {
 		b.WriteString("  ! " + warning + "\n")
 	}
-	b.WriteString(p.lines(now))
+	b.WriteString(p.lines(now, style))
 	if p.Hash != "" {
 		_, name, _ := strings.Cut(p.Cluster, "/")
 		fmt.Fprintf(&b, "  to let it pass once: pawl fdb approve %s %s\n", name, p.Hash)
@@ -79,29 +79,42 @@ func (p Plan) Text(now time.Time) string {
 	return b.String()
 }
 
-func (p Plan) lines(now time.Time) string {
+func (p Plan) lines(now time.Time, style view.Style) string {
 	if len(p.Entries) == 0 {
 		return "  nothing is to be done\n"
 	}
-	t := view.Table{Head: []string{"  LINK", "ACTION", "WHEN", "WHY NOT NOW"}}
 	remedies := []string{}
 	for _, e := range p.Entries {
-		when, why := "now", ""
-		if !e.Now {
-			when, why = "–", Because(e.Reason, e.Message)
-			if !e.Since.IsZero() {
-				when = "waits since " + view.Age(now.Sub(e.Since))
-			}
-			if !e.NotBefore.IsZero() {
-				when = "in " + view.Age(e.NotBefore.Sub(now)) + " at the earliest"
-			}
-		}
-		t.Rows = append(t.Rows, []string{"  " + e.Link, strings.TrimSpace(e.Action + " " + few(e.Targets)), when, why})
 		if e.Remedy != "" && e.Reason != chain.ReasonHeld {
 			remedies = append(remedies, fmt.Sprintf("  %s: %s\n", e.Link, oneLine(e.Remedy)))
 		}
 	}
-	return t.String() + strings.Join(remedies, "")
+	table := view.TableOf(p.Entries, []view.Column[Entry]{
+		{Head: "LINK", Cell: func(e Entry) string { return e.Link }},
+		{Head: "ACTION", Cell: func(e Entry) string { return strings.TrimSpace(e.Action + " " + few(e.Targets)) }},
+		{Head: "WHEN", Cell: func(e Entry) string { return e.when(now) }, Health: func(e Entry) view.Health {
+			return map[bool]view.Health{true: view.Healthy, false: view.Progressing}[e.Now]
+		}},
+		{Head: "WHY NOT NOW", Cell: func(e Entry) string {
+			if e.Now {
+				return ""
+			}
+			return Because(e.Reason, e.Message)
+		}},
+	})
+	return view.Indent(table.Text(style), "  ") + strings.Join(remedies, "")
+}
+
+func (e Entry) when(now time.Time) string {
+	switch {
+	case e.Now:
+		return "now"
+	case !e.NotBefore.IsZero():
+		return "in " + view.Age(e.NotBefore.Sub(now)) + " at the earliest"
+	case !e.Since.IsZero():
+		return "waits since " + view.Age(now.Sub(e.Since))
+	}
+	return None
 }
 
 // few are the first targets: the JSON form has all that the status has.

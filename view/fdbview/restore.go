@@ -40,6 +40,11 @@ func (r Restore) Exit() int {
 	return view.ExitActive
 }
 
+// Health judges the state of the restore.
+func (r Restore) Health() view.Health {
+	return map[int]view.Health{view.ExitDone: view.Healthy, view.ExitFailed: view.Degraded, view.ExitActive: view.Progressing}[r.Exit()]
+}
+
 // Line is a restore in one line, for a watch.
 func (r Restore) Line() string {
 	line := fmt.Sprintf("%s/%s  %s", r.Namespace, r.Name, r.State)
@@ -50,14 +55,14 @@ func (r Restore) Line() string {
 }
 
 // Describe tells all of a restore.
-func (r Restore) Describe(now time.Time) string {
+func (r Restore) Describe(now time.Time, style view.Style) string {
 	var t strings.Builder
 	fmt.Fprintf(&t, "%s %s/%s\n", r.Kind, r.Namespace, r.Name)
 	say := func(name, format string, args ...any) {
 		fmt.Fprintf(&t, "  %-12s%s\n", name, fmt.Sprintf(format, args...))
 	}
 	say("into", "%s", r.Cluster)
-	say("state", "%s", r.State)
+	say("state", "%s", style.Health(r.Health(), r.State))
 	say("tag", "%s", cmp.Or(r.Tag, None))
 	to := "the newest version"
 	if r.Version != nil {

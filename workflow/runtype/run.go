@@ -64,7 +64,7 @@ type Run struct {
 	Actor     string // actor who started it
 	Reason    string // reason that this actor gave
 	Parent    string // id of the parent run
-	ParentRef string // step and round in the parent: "Step/1"
+	ParentRef string // step of the parent that started it, or heal:CODE
 	Inline    bool   // a child of a run with the same subject: it takes no slot of the subject
 	Depth     int
 	Input     json.RawMessage

@@ -80,12 +80,16 @@ func (a verbs) accountCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			paths, rows, names := pathsOf(domains), [][]string{}, []string{}
-			for _, one := range all {
-				rows = append(rows, []string{one.Name, paths[one.DomainID], string(one.Role), enabledWord(one.Disabled), limitsText(one.Limits), one.ID})
-				names = append(names, one.ID)
-			}
-			return emitList(a, all, names, []string{"NAME", "DOMAIN", "ROLE", "STATE", "LIMITS", "ID"}, rows)
+			paths := pathsOf(domains)
+			return cli.EmitList(a.App, all, func(o account.Account) string { return o.ID }, "", []view.Column[account.Account]{
+				{Head: "NAME", Cell: func(o account.Account) string { return o.Name }},
+				{Head: "DOMAIN", Cell: func(o account.Account) string { return paths[o.DomainID] }},
+				{Head: "ROLE", Cell: func(o account.Account) string { return string(o.Role) }},
+				{Head: "STATE", Cell: func(o account.Account) string { return enabledWord(o.Disabled) }, Health: func(o account.Account) view.Health { return view.HealthOf(enabledWord(o.Disabled)) }},
+				{Head: "LIMITS", Cell: func(o account.Account) string { return limitsText(o.Limits) }},
+				{Head: "ID", Cell: func(o account.Account) string { return o.ID }},
+				{Head: "CREATED", Wide: true, Cell: func(o account.Account) string { return timeText(o.Created) }},
+			})
 		}),
 	}
 	limitFlag(list, &most, 0)
@@ -226,22 +230,17 @@ func (a verbs) domainCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var rows [][]string
-			var names []string
-			for _, d := range all {
-				rows, names = append(rows, []string{d.Path, enabledWord(d.Disabled), d.ID}), append(names, d.ID)
-			}
-			return emitList(a, all, names, []string{"PATH", "STATE", "ID"}, rows)
+			return cli.EmitList(a.App, all, func(d account.Domain) string { return d.ID }, "", []view.Column[account.Domain]{
+				{Head: "PATH", Cell: func(d account.Domain) string { return d.Path }},
+				{Head: "STATE", Cell: func(d account.Domain) string { return enabledWord(d.Disabled) }, Health: func(d account.Domain) view.Health { return view.HealthOf(enabledWord(d.Disabled)) }},
+				{Head: "ID", Cell: func(d account.Domain) string { return d.ID }},
+				{Head: "CREATED", Wide: true, Cell: func(d account.Domain) string { return timeText(d.Created) }},
+			})
 		}),
 	}
 	limitFlag(list, &most, 0)
 	return branch("domain", "Make, list and disable domains", "Domains are a tree below ROOT. An admin of a domain sees the clusters of its accounts\nand of those below. NAME is a path, such as ROOT/dev, or an id.",
 		"  pawl domain create dev\n  pawl domain disable ROOT/dev", create, list, a.disabling("domain", "disable", true), a.disabling("domain", "enable", false))
-}
-
-// emitList prints a list as a table for people.
-func emitList[T any](a verbs, all []T, names, head []string, rows [][]string) error {
-	return a.Emit(cli.ListOf(all), names, func() string { return view.Table{Head: head, Rows: rows}.String() })
 }
 
 func (a verbs) keyCommand() *cobra.Command {
@@ -357,19 +356,27 @@ func emitCredentials[T any](a verbs, all []T, bare []account.Credential, err err
 		return err
 	}
 	now := time.Now()
-	var rows [][]string
-	var names []string
-	for _, c := range bare {
-		state := "works"
+	state := func(c account.Credential) string {
 		switch {
 		case !c.Revoked.IsZero():
-			state = "revoked"
+			return "revoked"
 		case !c.Active(now):
-			state = "expired"
+			return "expired"
 		}
-		rows, names = append(rows, []string{c.ID, c.Name, state, timeText(c.Created), timeText(c.Expires), timeText(c.LastUse)}), append(names, c.ID)
+		return "works"
 	}
-	return emitList(a, all, names, []string{"ID", "NAME", "STATE", "CREATED", "EXPIRES", "LAST USE"}, rows)
+	names := cli.NamesOf(bare, func(c account.Credential) string { return c.ID })
+	return a.Emit(cli.ListOf(all), names, func() string {
+		return view.TableOf(bare, []view.Column[account.Credential]{
+			{Head: "ID", Cell: func(c account.Credential) string { return c.ID }},
+			{Head: "NAME", Cell: func(c account.Credential) string { return c.Name }},
+			{Head: "STATE", Cell: state, Health: func(c account.Credential) view.Health { return view.HealthOf(state(c)) }},
+			{Head: "CREATED", Cell: func(c account.Credential) string { return timeText(c.Created) }},
+			{Head: "EXPIRES", Cell: func(c account.Credential) string { return timeText(c.Expires) }},
+			{Head: "LAST USE", Cell: func(c account.Credential) string { return timeText(c.LastUse) }},
+			{Head: "ACCOUNT", Wide: true, Cell: func(c account.Credential) string { return c.AccountID }},
+		}).Text(a.Style(a.Out))
+	})
 }
 
 func timeText(t time.Time) string {
@@ -402,11 +409,18 @@ func (a verbs) auditCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var rows [][]string
-			for _, e := range all {
-				rows = append(rows, []string{timeText(e.At), e.Who, e.API, e.Call, e.Target, e.Outcome})
-			}
-			return emitList(a, all, nil, []string{"AT", "WHO", "FACE", "CALL", "TARGET", "OUTCOME"}, rows)
+			return cli.EmitList(a.App, all, nil, "", []view.Column[account.Entry]{
+				{Head: "AT", Cell: func(e account.Entry) string { return timeText(e.At) }},
+				{Head: "WHO", Cell: func(e account.Entry) string { return e.Who }},
+				{Head: "FACE", Cell: func(e account.Entry) string { return e.API }},
+				{Head: "CALL", Cell: func(e account.Entry) string { return e.Call }},
+				{Head: "TARGET", Cell: func(e account.Entry) string { return e.Target }},
+				{Head: "ACCOUNT", Wide: true, Cell: func(e account.Entry) string { return e.Account }},
+				{Head: "DOMAIN", Wide: true, Cell: func(e account.Entry) string { return e.Domain }},
+				{Head: "OUTCOME", Cell: func(e account.Entry) string { return e.Outcome }, Health: func(e account.Entry) view.Health {
+					return map[bool]view.Health{true: view.Healthy, false: view.Degraded}[e.Outcome == account.OK]
+				}},
+			})
 		}),
 	}
 	limitFlag(cmd, &most, 100)

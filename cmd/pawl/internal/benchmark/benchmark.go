@@ -215,19 +215,20 @@ func (a verbs) benchWorkers(ctx context.Context, store string, o benchOptions) e
 		return err
 	}
 	return a.Emit(r, []string{r.Store}, func() string {
-		t := view.Table{Head: []string{"WORKERS", "STEPS/S", "SHARE", "P50 MS", "P99 MS", "COMMITS/STEP", "WRITES/COMMIT", "STATEMENTS/STEP", "CPU MS/STEP"}}
-		for _, s := range r.Turns {
-			row := []string{fmt.Sprint(s.Workers)}
-			for _, f := range []struct {
-				format string
-				value  float64
-			}{{"%.0f", s.StepsPerSecond}, {"%.2f", s.Share}, {"%.1f", s.LatencyP50Ms}, {"%.1f", s.LatencyP99Ms}, {"%.4f", s.CommitsPerStep}, {"%.1f", s.WritesPerBatch},
-				{"%.4f", s.StatementsStep}, {"%.4f", s.CPUMsPerStep}} {
-				row = append(row, fmt.Sprintf(f.format, f.value))
-			}
-			t.Rows = append(t.Rows, row)
+		number := func(head, format string, value func(measure.WorkersShare) float64) view.Column[measure.WorkersShare] {
+			return view.Column[measure.WorkersShare]{Head: head, Cell: func(t measure.WorkersShare) string { return fmt.Sprintf(format, value(t)) }}
 		}
-		return t.String()
+		return view.TableOf(r.Turns, []view.Column[measure.WorkersShare]{
+			{Head: "WORKERS", Cell: func(t measure.WorkersShare) string { return fmt.Sprint(t.Workers) }},
+			number("STEPS/S", "%.0f", func(t measure.WorkersShare) float64 { return t.StepsPerSecond }),
+			number("SHARE", "%.2f", func(t measure.WorkersShare) float64 { return t.Share }),
+			number("P50 MS", "%.1f", func(t measure.WorkersShare) float64 { return t.LatencyP50Ms }),
+			number("P99 MS", "%.1f", func(t measure.WorkersShare) float64 { return t.LatencyP99Ms }),
+			number("COMMITS/STEP", "%.4f", func(t measure.WorkersShare) float64 { return t.CommitsPerStep }),
+			number("WRITES/COMMIT", "%.1f", func(t measure.WorkersShare) float64 { return t.WritesPerBatch }),
+			number("STATEMENTS/STEP", "%.4f", func(t measure.WorkersShare) float64 { return t.StatementsStep }),
+			number("CPU MS/STEP", "%.4f", func(t measure.WorkersShare) float64 { return t.CPUMsPerStep }),
+		}).Text(a.Style(a.Out))
 	})
 }
 

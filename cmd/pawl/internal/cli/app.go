@@ -51,7 +51,7 @@ type Flags struct {
 	Kubeconfig, Context, ServerContext                           string
 	Kubernetes                                                   bool
 	Flows, Machines, Actions, HTTPAllow                          []string
-	NoColor                                                      bool
+	Color                                                        string // always, never, or auto, which is the default
 	Timeout                                                      time.Duration
 }
 
@@ -119,14 +119,29 @@ func problemOf(err error) *view.Problem {
 
 // Style is how text is drawn on a writer.
 func (a *App) Style(w io.Writer) view.Style {
-	s := view.Style{}
-	if width, height, ok := Terminal(w); ok {
+	s := view.Style{Wide: a.Flags.Output == wideForm}
+	width, height, terminal := Terminal(w)
+	if terminal {
 		s.Width, s.Height, s.Zone = width, height, time.Local
-		_, no := os.LookupEnv("NO_COLOR")
-		s.Color = !no && !a.Flags.NoColor && os.Getenv("TERM") != "dumb"
+	}
+	switch a.Flags.Color {
+	case colorAlways:
+		s.Color = true
+	case "", colorAuto:
+		s.Color = terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	}
 	return s
 }
+
+// The values of --color.
+const (
+	colorAuto   = "auto"
+	colorAlways = "always"
+	colorNever  = "never"
+)
+
+// Colors are the values of --color.
+var Colors = []string{colorAuto, colorAlways, colorNever}
 
 // Terminal returns the size of a terminal; height 0: not known.
 func Terminal(w io.Writer) (width, height int, ok bool) {
@@ -165,7 +180,7 @@ func (a *App) Emit(v any, names []string, text func() string) error {
 }
 
 // IsText reports that people read the output.
-func (a *App) IsText() bool { return a.Flags.Output == "" || a.Flags.Output == "text" }
+func (a *App) IsText() bool { return slices.Contains([]string{"", textForm, wideForm}, a.Flags.Output) }
 
 func (a *App) encode(v any) (string, error) {
 	var b bytes.Buffer
@@ -322,6 +337,9 @@ func (a *App) CheckFlags() error {
 	if err := checkOutput(a.Flags.Output); err != nil {
 		a.Flags.Output = ""
 		return err
+	}
+	if a.Flags.Color != "" && !slices.Contains(Colors, a.Flags.Color) {
+		return Usage.Errorf("--color %s: it is %s", a.Flags.Color, strings.Join(Colors, ", "))
 	}
 	if a.Flags.Timeout < 0 {
 		return Usage.Errorf("--timeout %s: it is a time such as 30s, or 0 for none", a.Flags.Timeout)

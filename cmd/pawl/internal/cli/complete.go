@@ -128,9 +128,23 @@ func (a *App) CompleteRunSteps(cmd *cobra.Command, args []string, _ string) ([]s
 	return a.completeSteps(cmd, args, func(s view.Step) bool { return !s.Phase.Settled() })
 }
 
-// CompleteReachedSteps suggests a run, then its steps.
-func (a *App) CompleteReachedSteps(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.completeSteps(cmd, args, func(view.Step) bool { return true })
+// CompleteLogs suggests a run and its steps, or a kind and the names of its objects.
+func (a *App) CompleteLogs(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	any := func(view.Step) bool { return true }
+	switch {
+	case len(args) == 0:
+		words, directive := a.CompleteRunsOrKinds(cmd, args, typed)
+		return append(words, "run"), directive
+	case isRun(args[0]):
+		return a.completeSteps(cmd, args[1:], any)
+	case len(args) > 1:
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	steps, directive := a.completeSteps(cmd, args, any)
+	if len(steps) > 0 {
+		return steps, directive
+	}
+	return a.CompleteKinds(cmd, args, typed)
 }
 
 func (a *App) completeSteps(cmd *cobra.Command, args []string, wanted func(view.Step) bool) ([]string, cobra.ShellCompDirective) {

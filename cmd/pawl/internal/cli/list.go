@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl/machine"
+	"github.com/pawl-dev/pawl/view"
 )
 
 // ParseCount reads a number that is not negative.
@@ -31,8 +32,49 @@ func WatchEnded(ctx context.Context, err error) error {
 	return err
 }
 
-// WithoutAge is a table without its times, which change by themselves.
-func WithoutAge(text string) string {
+// Drawing draws a result for people.
+type Drawing = func(view.Style) string
+
+// Fixed is a drawing of a text that is the same in all styles.
+func Fixed(text string) Drawing { return func(view.Style) string { return text } }
+
+// Printed is what a watch has printed last.
+type Printed struct {
+	rows  string
+	begun bool
+}
+
+// Next returns the lines of a drawing that were not printed before; false: nothing has changed.
+func (p *Printed) Next(draw Drawing, style view.Style) (string, bool) {
+	text := draw(style)
+	style.Color = false
+	rows := withoutAge(draw(style))
+	if p.begun && rows == p.rows {
+		return "", false
+	}
+	p.begun = true
+	text = newLines(p.rows, rows, text)
+	p.rows = rows
+	return text, true
+}
+
+// EmitList prints a list, for people as a table. empty stands in place of a table without rows; with "" its
+// head is printed. Without name, -o name prints nothing.
+func EmitList[T any](a *App, all []T, name func(T) string, empty string, columns []view.Column[T]) error {
+	var names []string
+	if name != nil {
+		names = NamesOf(all, name)
+	}
+	return a.Emit(ListOf(all), names, func() string {
+		if len(all) == 0 && empty != "" {
+			return empty + "\n"
+		}
+		return view.TableOf(all, columns).Text(a.Style(a.Out))
+	})
+}
+
+// withoutAge is a table without its times, which change by themselves.
+func withoutAge(text string) string {
 	lines := strings.Split(text, "\n")
 	at := strings.Index(lines[0], "AGE")
 	if at < 0 {
@@ -51,16 +93,15 @@ func WithoutAge(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// NewLines leaves out the rows that were printed before.
-func NewLines(before, text string) string {
+// newLines leaves out the lines of a text whose rows were printed before. Text and rows have the same lines.
+func newLines(before, rows, text string) string {
 	if before == "" {
 		return text
 	}
-	known := strings.Split(before, "\n")
-	rendered := strings.Split(WithoutAge(text), "\n")
+	known, fresh := strings.Split(before, "\n"), strings.Split(rows, "\n")
 	var b strings.Builder
 	for i, line := range strings.Split(text, "\n") {
-		if line != "" && !slices.Contains(known, rendered[i]) {
+		if line != "" && !slices.Contains(known, fresh[i]) {
 			b.WriteString(line + "\n")
 		}
 	}

@@ -16,6 +16,12 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
+// The forms of -o that are text; wide shows all columns of tables.
+const (
+	textForm = "text"
+	wideForm = "wide"
+)
+
 // The forms of -o that take an argument, as kubectl has them.
 const (
 	jsonPathForm = "jsonpath="       // a template: {.items[*].id}
@@ -23,11 +29,11 @@ const (
 )
 
 // OutputForms are what -o may be.
-const OutputForms = "text, json, yaml, name, jsonpath=TEMPLATE or custom-columns=HEAD:PATH,…"
+const OutputForms = "text, wide, json, yaml, name, jsonpath=TEMPLATE or custom-columns=HEAD:PATH,…"
 
 // checkOutput refuses a form of -o: USAGE_WRONG.
 func checkOutput(output string) error {
-	if slices.Contains([]string{"", "text", "json", "yaml", "name"}, output) {
+	if slices.Contains([]string{"", textForm, wideForm, "json", "yaml", "name"}, output) {
 		return nil
 	}
 	if template, ok := strings.CutPrefix(output, jsonPathForm); ok {
@@ -59,7 +65,7 @@ func (a *App) emitPaths(v any) (bool, error) {
 		}
 		table, err := columns.table(data)
 		if err == nil {
-			_, err = io.WriteString(a.Out, table.String())
+			_, err = io.WriteString(a.Out, table.Text(a.Style(a.Out)))
 		}
 		return true, err
 	}
@@ -125,22 +131,19 @@ func parseColumns(text string) (columns, error) {
 
 // table has a row for each item of a list, or one.
 func (c columns) table(data any) (view.Table, error) {
-	t := view.Table{}
-	for _, one := range c {
-		t.Head = append(t.Head, one.head)
-	}
-	rows := []any{data}
+	items := []any{data}
 	if object, ok := data.(map[string]any); ok {
-		if items, ok := object["items"].([]any); ok {
-			rows = items
+		if all, ok := object["items"].([]any); ok {
+			items = all
 		}
 	}
-	for _, item := range rows {
+	var rows [][]string
+	for _, item := range items {
 		var row []string
 		for _, one := range c {
 			values, err := valuesAt(one.path, item)
 			if err != nil {
-				return t, err
+				return view.Table{}, err
 			}
 			texts := NamesOf(values, cellText)
 			if len(texts) == 0 {
@@ -148,9 +151,13 @@ func (c columns) table(data any) (view.Table, error) {
 			}
 			row = append(row, strings.Join(texts, ","))
 		}
-		t.Rows = append(t.Rows, row)
+		rows = append(rows, row)
 	}
-	return t, nil
+	columns := make([]view.Column[[]string], len(c))
+	for i, one := range c {
+		columns[i] = view.Column[[]string]{Head: one.head, Cell: func(row []string) string { return row[i] }}
+	}
+	return view.TableOf(rows, columns), nil
 }
 
 func valuesAt(path *jsonpath.JSONPath, data any) ([]any, error) {

@@ -42,7 +42,7 @@ func TestPartsOfAResult(t *testing.T) {
 		t.Errorf("one entry: %v, %s", err, out.String())
 	}
 	for output, says := range map[string]string{
-		"xml": "it is text, json, yaml, name, jsonpath=TEMPLATE", "jsonpath={.x": "unclosed", "custom-columns=NAME": "is no HEAD:PATH", "custom-columns=A:{": "unclosed",
+		"xml": "it is text, wide, json, yaml, name, jsonpath=TEMPLATE", "jsonpath={.x": "unclosed", "custom-columns=NAME": "is no HEAD:PATH", "custom-columns=A:{": "unclosed",
 	} {
 		a := &App{Flags: Flags{Output: output}}
 		if err := a.CheckFlags(); fault.Of(err) != Usage || !strings.Contains(err.Error(), says) {

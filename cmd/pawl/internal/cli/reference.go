@@ -13,6 +13,22 @@ import (
 	"github.com/pawl-dev/pawl/schedule"
 )
 
+// RunOf reads RUN, run RUN or run/RUN; false: the words name an object.
+func RunOf(args []string) (id string, ok bool) {
+	kind, name, named := strings.Cut(args[0], "/")
+	if len(args) == 2 && !named {
+		name, named = args[1], true
+	}
+	if !named {
+		return kind, true
+	}
+	return name, isRun(kind)
+}
+
+func isRun(kind string) bool {
+	return strings.EqualFold(kind, "run") || strings.EqualFold(kind, "runs")
+}
+
 // ObjectOf reads KIND NAME, or KIND/NAMESPACE/NAME. One word is the id of a run.
 func (a *App) ObjectOf(args []string, namespace string) (control.Ref, bool) {
 	if len(args) == 2 {

@@ -37,14 +37,13 @@ func (a verbs) clusterList() *cobra.Command {
 	cli.SetCompletions(cmd, map[string]cli.Completion{"state": cli.FixedCompletion(cluster.States...)})
 	cmd.RunE = a.WithServer(func(ctx context.Context, remote *client.Client, _ []string) error {
 		params := client.ListClustersParams{State: state, Name: name, Q: keyword, Account: account, Cursor: cursor, Limit: limit}
-		return a.every(ctx, watch, func() (any, []string, string, error) {
+		return a.every(ctx, watch, func() (any, []string, cli.Drawing, error) {
 			page, err := clusterPages(ctx, remote, params, all)
 			names := cli.NamesOf(page.Items, func(c view.Cluster) string { return c.Name })
-			text := "no clusters\n"
-			if len(page.Items) > 0 {
-				text = view.ClusterTable(page.Items, time.Now()).String()
+			if len(page.Items) == 0 {
+				return page, names, cli.Fixed("no clusters\n"), err
 			}
-			return page, names, text, err
+			return page, names, view.ClusterTable(page.Items, time.Now()).Text, err
 		})
 	})
 	return cmd
@@ -63,21 +62,23 @@ func clusterPages(ctx context.Context, remote *client.Client, params client.List
 const watchEvery = time.Second
 
 // every prints once, or with watch whenever what it reads has changed.
-func (a verbs) every(ctx context.Context, watch bool, read func() (any, []string, string, error)) error {
-	before := ""
+func (a verbs) every(ctx context.Context, watch bool, read func() (any, []string, cli.Drawing, error)) error {
+	var printed cli.Printed
 	for {
-		v, names, text, err := read()
+		v, names, draw, err := read()
 		if err != nil {
 			if watch {
 				return cli.WatchEnded(ctx, err)
 			}
 			return err
 		}
-		if rendered := cli.WithoutAge(text); !watch || rendered != before {
-			if err := a.Emit(v, names, func() string { return cli.NewLines(before, text) }); err != nil || !watch {
+		if text, changed := printed.Next(draw, a.Style(a.Out)); changed {
+			if err := a.Emit(v, names, func() string { return text }); err != nil {
 				return err
 			}
-			before = rendered
+		}
+		if !watch {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
@@ -109,7 +110,7 @@ func (a verbs) clusterReader(use, short, example string, read func(ctx context.C
 func (a verbs) clusterGet() *cobra.Command {
 	return a.clusterReader("get NAME", "Read a cluster", "  pawl cluster get blue -o yaml", func(ctx context.Context, remote *client.Client, id string) (any, func() string, error) {
 		c, err := remote.GetCluster(ctx, id)
-		return c, func() string { return view.ClusterTable([]view.Cluster{c}, time.Now()).String() }, err
+		return c, func() string { return view.ClusterTable([]view.Cluster{c}, time.Now()).Text(a.Style(a.Out)) }, err
 	})
 }
 
@@ -146,9 +147,9 @@ func (a verbs) clusterWatch() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.every(ctx, true, func() (any, []string, string, error) {
+			return a.every(ctx, true, func() (any, []string, cli.Drawing, error) {
 				c, err := remote.GetCluster(ctx, c.ID)
-				return c, []string{c.Name}, view.ClusterLine(c) + "\n", err
+				return c, []string{c.Name}, cli.Fixed(view.ClusterLine(c) + "\n"), err
 			})
 		}),
 	}
@@ -186,14 +187,14 @@ func (l resourceList) names() []string {
 func (a verbs) clusterNodes() *cobra.Command {
 	return a.clusterReader("nodes NAME", "List the nodes of a cluster", "  pawl cluster nodes blue", func(ctx context.Context, remote *client.Client, id string) (any, func() string, error) {
 		nodes, err := remote.ClusterNodes(ctx, id)
-		return nodeList(nodes), func() string { return view.ClusterNodeTable(nodes.Items, time.Now()).String() }, err
+		return nodeList(nodes), func() string { return view.ClusterNodeTable(nodes.Items, time.Now()).Text(a.Style(a.Out)) }, err
 	})
 }
 
 func (a verbs) clusterResources() *cobra.Command {
 	return a.clusterReader("resources NAME", "Read the journal of a cluster: all that was made for it", "  pawl cluster resources blue", func(ctx context.Context, remote *client.Client, id string) (any, func() string, error) {
 		rows, err := remote.ClusterResources(ctx, id)
-		return resourceList(rows), func() string { return view.ClusterResourceTable(rows.Items).String() }, err
+		return resourceList(rows), func() string { return view.ClusterResourceTable(rows.Items).Text(a.Style(a.Out)) }, err
 	})
 }
 
@@ -248,7 +249,7 @@ func (a verbs) clusterLeaks() *cobra.Command {
 				if len(leaks) == 0 {
 					return "Nothing has leaked.\n"
 				}
-				return view.LeakTable(leaks, time.Now()).String()
+				return view.LeakTable(leaks, time.Now()).Text(a.Style(a.Out))
 			})
 		}),
 	}
@@ -278,13 +279,15 @@ func (a verbs) clusterCatalog() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t := view.Table{Head: []string{"ID", "NAME", "ZONE", "CORES", "MEMORY", "DEFAULT"}}
-			var names []string
-			for _, e := range catalog.Items {
-				names = append(names, e.ID)
-				t.Rows = append(t.Rows, []string{e.ID, e.Name, cmp.Or(e.Zone, "–"), sizeText(e.Cores), sizeText(e.MemoryMB), strconv.FormatBool(e.Default)})
-			}
-			return a.Emit(cli.ListOf(catalog.Items), names, t.String)
+			type entry = view.CatalogEntry
+			return cli.EmitList(a.App, catalog.Items, func(e entry) string { return e.ID }, "", []view.Column[entry]{
+				{Head: "ID", Cell: func(e entry) string { return e.ID }},
+				{Head: "NAME", Cell: func(e entry) string { return e.Name }},
+				{Head: "ZONE", Cell: func(e entry) string { return cmp.Or(e.Zone, "–") }},
+				{Head: "CORES", Cell: func(e entry) string { return sizeText(e.Cores) }},
+				{Head: "MEMORY", Cell: func(e entry) string { return sizeText(e.MemoryMB) }},
+				{Head: "DEFAULT", Cell: func(e entry) string { return strconv.FormatBool(e.Default) }},
+			})
 		}),
 	}
 }

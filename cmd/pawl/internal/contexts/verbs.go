@@ -51,6 +51,8 @@ type contextView struct {
 	TokenFile            string `json:"tokenFile,omitempty"`
 	CertificateAuthority string `json:"certificateAuthority,omitempty"`
 	Temporary            bool   `json:"temporary,omitempty"` // of a pawl dev
+
+	token string // what there is of it, for people
 }
 
 func viewOf(f *contextfile.File, c contextfile.Context) contextView {
@@ -66,18 +68,18 @@ func (a verbs) listCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t := view.Table{Head: []string{"CURRENT", "NAME", "SERVER", "TOKEN"}}
-			var all []contextView
-			for _, c := range f.Contexts {
-				v := viewOf(f, c)
-				all = append(all, v)
-				t.Rows = append(t.Rows, []string{map[bool]string{true: "*"}[v.Current], v.Name, v.Server, tokenText(c)})
+			all := make([]contextView, len(f.Contexts))
+			for i, c := range f.Contexts {
+				all[i] = viewOf(f, c)
+				all[i].token = tokenText(c)
 			}
-			return a.Emit(cli.ListOf(all), f.Names(), func() string {
-				if len(all) == 0 {
-					return "no contexts; pawl login SERVER adds one\n"
-				}
-				return t.String()
+			return cli.EmitList(a.App, all, func(c contextView) string { return c.Name }, "no contexts; pawl login SERVER adds one", []view.Column[contextView]{
+				{Head: "CURRENT", Cell: func(c contextView) string { return map[bool]string{true: "*"}[c.Current] }},
+				{Head: "NAME", Cell: func(c contextView) string { return c.Name }},
+				{Head: "SERVER", Cell: func(c contextView) string { return c.Server }},
+				{Head: "TOKEN", Cell: func(c contextView) string { return c.token }},
+				{Head: "CERTIFICATE AUTHORITY", Wide: true, Cell: func(c contextView) string { return c.CertificateAuthority }},
+				{Head: "TEMPORARY", Wide: true, Cell: func(c contextView) string { return map[bool]string{true: "yes", false: "no"}[c.Temporary] }},
 			})
 		}),
 	}

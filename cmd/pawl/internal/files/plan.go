@@ -135,7 +135,7 @@ func (a verbs) planObject(ctx context.Context, args []string, namespace string) 
 	if err != nil {
 		return a.Elsewhere(ref.Kind, err)
 	}
-	return a.Emit(p, []string{p.Object}, func() string { return MachinePlanText(p) })
+	return a.Emit(p, []string{p.Object}, func() string { return MachinePlanText(p, a.Style(a.Out)) })
 }
 
 // planDatabase prints the plan that the operator of FoundationDB has made. pawl fdb plan makes one of a manifest.
@@ -153,7 +153,7 @@ func (a verbs) planDatabase(ctx context.Context, b backend.Backend, ref control.
 		return err
 	}
 	p := report.PlanOf(c)
-	return a.Emit(p, []string{o.Ref.String()}, func() string { return p.Text(time.Now()) })
+	return a.Emit(p, []string{o.Ref.String()}, func() string { return p.Text(time.Now(), a.Style(a.Out)) })
 }
 
 func (a verbs) planManifests(ctx context.Context, files []string, namespace, replicas string) error {
@@ -190,7 +190,7 @@ func (a verbs) planManifests(ctx context.Context, files []string, namespace, rep
 			return fmt.Errorf("%s:%d: %w", m.File, m.Line, err)
 		}
 		plans = append(plans, p)
-		text.WriteString(MachinePlanText(p))
+		text.WriteString(MachinePlanText(p, a.Style(a.Out)))
 	}
 	if len(plans) == 1 {
 		return a.Emit(plans[0], []string{plans[0].Object}, text.String)
@@ -200,7 +200,7 @@ func (a verbs) planManifests(ctx context.Context, files []string, namespace, rep
 
 // MachinePlanText describes the steps that a machine would take and the rules it considered, or
 // the links of a chain.
-func MachinePlanText(p machine.Plan) string {
+func MachinePlanText(p machine.Plan, style view.Style) string {
 	var b strings.Builder
 	b.WriteString(p.Object)
 	if p.State != "" {
@@ -227,18 +227,15 @@ func MachinePlanText(p machine.Plan) string {
 		fmt.Fprintf(&b, "  %s  remedy: %s\n", p.Code, p.Remedy)
 	}
 	if len(p.Considered) > 0 {
-		t := view.Table{Head: []string{"EVENT", "TO", "VERDICT", "WHEN"}}
-		for _, c := range p.Considered {
-			t.Rows = append(t.Rows, []string{c.Event, string(c.To), strings.TrimSpace(string(c.Verdict) + " " + c.Message), c.When})
-		}
-		for line := range strings.Lines(t.String()) {
-			b.WriteString("  " + line)
-		}
+		b.WriteString(view.Indent(view.TableOf(p.Considered, []view.Column[machine.Considered]{
+			{Head: "EVENT", Cell: func(c machine.Considered) string { return c.Event }},
+			{Head: "TO", Cell: func(c machine.Considered) string { return string(c.To) }},
+			{Head: "VERDICT", Cell: func(c machine.Considered) string { return strings.TrimSpace(string(c.Verdict) + " " + c.Message) }},
+			{Head: "WHEN", Cell: func(c machine.Considered) string { return c.When }},
+		}).Text(style), "  "))
 	}
 	if len(p.Links) > 0 {
-		for line := range strings.Lines(view.LinkTable(p.Links).String()) {
-			b.WriteString("  " + line)
-		}
+		b.WriteString(view.Indent(view.LinkTable(p.Links).Text(style), "  "))
 	}
 	if p.Flow != nil {
 		fmt.Fprintf(&b, "  flow %s:\n", p.Flow.Flow)

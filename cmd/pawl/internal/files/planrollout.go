@@ -114,7 +114,7 @@ func (a verbs) planLive(ctx context.Context, b backend.Rollouts, ref control.Ref
 		a.Fail(ctx, err)
 		return cli.End(view.ExitFailed)
 	}
-	return a.Emit(p, []string{p.Rollout}, p.Text)
+	return a.Emit(p, []string{p.Rollout}, func() string { return p.Text(a.Style(a.Out)) })
 }
 
 // planRollouts previews the Rollouts among manifests. Without a cluster, replicas below 0 are those of
@@ -144,7 +144,7 @@ func (a verbs) planRollouts(ctx context.Context, manifests []manifest.Manifest, 
 		}
 		wrong = append(wrong, problems...)
 		plans = append(plans, p)
-		text.WriteString(p.Text())
+		text.WriteString(p.Text(a.Style(a.Out)))
 	}
 	if len(wrong) > 0 {
 		wrong.Sort()

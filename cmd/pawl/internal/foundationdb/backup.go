@@ -3,6 +3,7 @@ package foundationdb
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/view/fdbview"
 )
 
 // backups are those of the namespace, of a cluster or with a name; empty: all.
@@ -47,15 +49,6 @@ func (s *source) backup(ctx context.Context, name string) (*v1beta2.FoundationDB
 	return found[0], nil
 }
 
-// objectTable is the table of objects in a list of v.
-func objectTable[T any](all []T, head []string, row func(T) []string) string {
-	t := view.Table{Head: head}
-	for _, one := range all {
-		t.Rows = append(t.Rows, row(one))
-	}
-	return t.String()
-}
-
 func (a verbs) backupCommand() *cobra.Command {
 	group := &cobra.Command{Use: "backup", Short: "List, describe, start, pause and stop backups", Example: "  pawl fdb backup list orders\n  pawl fdb backup pause nightly"}
 	group.AddCommand(
@@ -83,13 +76,17 @@ func (a verbs) backupListCommand() *cobra.Command {
 		for i, b := range found {
 			all[i] = report.OfBackup(b)
 		}
-		return a.Emit(cli.ListOf(all), cli.NamesOf(all, report.Backup.Ref), func() string {
-			if len(all) == 0 {
-				return "no backups\n"
-			}
-			return objectTable(all, []string{"NAMESPACE", "NAME", "CLUSTER", "STATE", "TAG", "RESTORABLE", "AGENTS"}, func(b report.Backup) []string {
-				return []string{b.Namespace, b.Name, b.Cluster, b.State, b.Tag, fmt.Sprint(b.Restorable), fmt.Sprintf("%d/%d", b.Agents, b.DesiredAgents)}
-			})
+		return cli.EmitList(a.App, all, report.Backup.Ref, "no backups", []view.Column[report.Backup]{
+			{Head: "NAMESPACE", Cell: func(b report.Backup) string { return b.Namespace }},
+			{Head: "NAME", Cell: func(b report.Backup) string { return b.Name }},
+			{Head: "CLUSTER", Cell: func(b report.Backup) string { return b.Cluster }},
+			{Head: "STATE", Cell: func(b report.Backup) string { return b.State }, Health: report.Backup.Health},
+			{Head: "TAG", Cell: func(b report.Backup) string { return b.Tag }},
+			{Head: "RESTORABLE", Cell: func(b report.Backup) string { return strconv.FormatBool(b.Restorable) }},
+			{Head: "AGENTS", Cell: func(b report.Backup) string { return fmt.Sprintf("%d/%d", b.Agents, b.DesiredAgents) }},
+			{Head: "DESIRED", Wide: true, Cell: func(b report.Backup) string { return b.Desired }},
+			{Head: "URL", Wide: true, Cell: func(b report.Backup) string { return b.URL }},
+			{Head: "REASON", Wide: true, Cell: func(b report.Backup) string { return fdbview.Because(b.Reason, b.Message) }},
 		})
 	})
 	w.namespaceFlag(cmd)
@@ -111,7 +108,7 @@ func (a verbs) backupDescribeCommand() *cobra.Command {
 			return err
 		}
 		v := report.OfBackup(b)
-		return a.Emit(v, []string{v.Ref()}, v.Describe)
+		return a.Emit(v, []string{v.Ref()}, func() string { return v.Describe(a.Style(a.Out)) })
 	})
 	cmd.ValidArgsFunction = a.completeObjects(report.BackupKind)
 	w.namespaceFlag(cmd)

@@ -19,6 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/view"
+	"github.com/pawl-dev/pawl/view/fdbview"
 )
 
 // restoring is what a restore is asked for.
@@ -199,13 +200,15 @@ func (a verbs) restoreListCommand() *cobra.Command {
 		for i, r := range found {
 			all[i] = report.OfRestore(r)
 		}
-		return a.Emit(cli.ListOf(all), cli.NamesOf(all, report.Restore.Ref), func() string {
-			if len(all) == 0 {
-				return "no restores\n"
-			}
-			return objectTable(all, []string{"NAMESPACE", "NAME", "INTO", "STATE", "TAG"}, func(r report.Restore) []string {
-				return []string{r.Namespace, r.Name, r.Cluster, r.State, cmp.Or(r.Tag, "–")}
-			})
+		return cli.EmitList(a.App, all, report.Restore.Ref, "no restores", []view.Column[report.Restore]{
+			{Head: "NAMESPACE", Cell: func(r report.Restore) string { return r.Namespace }},
+			{Head: "NAME", Cell: func(r report.Restore) string { return r.Name }},
+			{Head: "INTO", Cell: func(r report.Restore) string { return r.Cluster }},
+			{Head: "STATE", Cell: func(r report.Restore) string { return r.State }, Health: report.Restore.Health},
+			{Head: "TAG", Cell: func(r report.Restore) string { return cmp.Or(r.Tag, "–") }},
+			{Head: "STARTED", Wide: true, Cell: func(r report.Restore) string { return view.Moment(r.StartedAt) }},
+			{Head: "COMPLETED", Wide: true, Cell: func(r report.Restore) string { return view.Moment(r.CompletedAt) }},
+			{Head: "REASON", Wide: true, Cell: func(r report.Restore) string { return fdbview.Because(r.Reason, r.Message) }},
 		})
 	})
 	w.namespaceFlag(cmd)
@@ -227,7 +230,7 @@ func (a verbs) restoreDescribeCommand() *cobra.Command {
 			return err
 		}
 		v := report.OfRestore(found[0])
-		return a.Emit(v, []string{v.Ref()}, func() string { return v.Describe(s.now()) })
+		return a.Emit(v, []string{v.Ref()}, func() string { return v.Describe(s.now(), a.Style(a.Out)) })
 	})
 	cmd.ValidArgsFunction = a.completeObjects(report.RestoreKind)
 	w.namespaceFlag(cmd)

@@ -209,7 +209,7 @@ func (a verbs) plan(ctx context.Context, w where, name string, manifests []strin
 func (a verbs) emitPlans(s *source, plans []report.Plan) error {
 	var text strings.Builder
 	for _, p := range plans {
-		text.WriteString(p.Text(s.now()))
+		text.WriteString(p.Text(s.now(), a.Style(a.Out)))
 	}
 	if len(plans) == 1 {
 		return a.Emit(plans[0], []string{plans[0].Cluster}, text.String)
@@ -277,7 +277,7 @@ func (a verbs) exclusionStatus(ctx context.Context, w where, name string, watch 
 			return cli.WatchEnded(ctx, err)
 		}
 		v := report.Exclusions(s.facts(ctx, c, true))
-		if text := v.Text(s.now()); text != printed {
+		if text := v.Text(s.now(), a.Style(a.Out)); text != printed {
 			printed = text
 			if err := a.Emit(v, cli.NamesOf(v.Exclusions, func(e report.Exclusion) string { return e.Group }), func() string { return text }); err != nil {
 				return err
@@ -345,7 +345,7 @@ func (a verbs) deprecationCommand() *cobra.Command {
 				if len(all) == 0 {
 					return "no field that goes away is in use\n"
 				}
-				return report.DeprecationTable(all).String()
+				return report.DeprecationTable(all).Text(a.Style(a.Out))
 			})
 		})
 	w.namespaceFlag(cmd)
@@ -375,7 +375,7 @@ func (a verbs) versionCommand() *cobra.Command {
 			for _, c := range found {
 				v.Clusters = append(v.Clusters, report.VersionsOf(s.facts(ctx, c, false)))
 			}
-			return a.Emit(v, []string{v.Pawl}, func() string { return "pawl " + v.Pawl + "\n" + report.VersionTable(v.Clusters).String() })
+			return a.Emit(v, []string{v.Pawl}, func() string { return "pawl " + v.Pawl + "\n" + report.VersionTable(v.Clusters).Text(a.Style(a.Out)) })
 		})
 	w.namespaceFlag(cmd)
 	w.allFlag(cmd)

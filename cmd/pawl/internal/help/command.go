@@ -85,11 +85,11 @@ func complete(cmd *cobra.Command, args []string, start string) ([]string, cobra.
 }
 
 func list() string {
-	t := view.Table{Head: []string{"TOPIC", "TELLS"}}
-	for _, one := range Topics() {
-		t.Rows = append(t.Rows, []string{one.Name, one.Title})
-	}
-	return t.String() + "\nRead one with: pawl help TOPIC\n"
+	t := view.TableOf(Topics(), []view.Column[Topic]{
+		{Head: "TOPIC", Cell: func(t Topic) string { return t.Name }},
+		{Head: "TELLS", Cell: func(t Topic) string { return t.Title }},
+	})
+	return t.Text(view.Style{}) + "\nRead one with: pawl help TOPIC\n"
 }
 
 // render is a topic for a terminal.

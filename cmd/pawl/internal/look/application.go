@@ -79,12 +79,12 @@ func (a verbs) applicationHistory(ctx context.Context, b backend.Backend, object
 // its Rollout needs somebody.
 func (a verbs) watchApplication(ctx context.Context, b backend.Backend, objects control.Objects, ref control.Ref) error {
 	var last view.Application
-	err := a.repeat(ctx, b, true, func() (any, []string, string, error) {
+	err := a.repeat(ctx, b, true, func() (any, []string, cli.Drawing, error) {
 		o, err := objects.Get(ctx, ref)
 		if err == nil {
 			last, err = readApplication(ctx, b, objects, o)
 		}
-		return last, []string{ref.String()}, last.Line(time.Now()), err
+		return last, []string{ref.String()}, cli.Fixed(last.Line(time.Now())), err
 	}, func() bool { return last.Exit() != view.ExitActive })
 	switch {
 	case errors.Is(err, control.NotFound):

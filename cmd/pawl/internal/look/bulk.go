@@ -67,21 +67,49 @@ func request(s bulk.Spec) string {
 }
 
 func bulkTable(objects []control.Object, now time.Time) view.Table {
-	t := view.Table{Head: []string{"NAME", "REQUEST", "SELECTION", "STATE", "PLANNED", "ACCEPTED", "REFUSED", "BY", "AGE"}}
+	type row struct {
+		control.Object
+		spec   bulk.Spec
+		status bulk.Status
+	}
+	var rows []row
 	newest := slices.SortedStableFunc(slices.Values(objects), func(a, b control.Object) int { return b.CreatedAt.Compare(a.CreatedAt) })
 	for _, o := range newest {
 		spec, status := bulkOf(o)
-		t.Rows = append(t.Rows, []string{o.Name, request(spec), selected(spec), status.State, strconv.Itoa(spec.Planned),
-			strconv.FormatInt(status.Done, 10), strconv.FormatInt(status.Refused, 10), spec.Actor, view.Age(now.Sub(o.CreatedAt))})
+		rows = append(rows, row{o, spec, status})
 	}
-	return t
+	return view.TableOf(rows, []view.Column[row]{
+		{Head: "NAME", Cell: func(r row) string { return r.Name }},
+		{Head: "REQUEST", Cell: func(r row) string { return request(r.spec) }},
+		{Head: "SELECTION", Cell: func(r row) string { return selected(r.spec) }},
+		{Head: "STATE", Cell: func(r row) string { return r.status.State }, Health: func(r row) view.Health { return health(r.status) }},
+		{Head: "PLANNED", Cell: func(r row) string { return strconv.Itoa(r.spec.Planned) }},
+		{Head: "ACCEPTED", Cell: func(r row) string { return strconv.FormatInt(r.status.Done, 10) }},
+		{Head: "REFUSED", Cell: func(r row) string { return strconv.FormatInt(r.status.Refused, 10) }},
+		{Head: "BY", Cell: func(r row) string { return r.spec.Actor }},
+		{Head: "AGE", Cell: func(r row) string { return view.Age(now.Sub(r.CreatedAt)) }},
+		{Head: "STARTED", Wide: true, Cell: func(r row) string { return view.Moment(r.status.StartedAt) }},
+		{Head: "ENDED", Wide: true, Cell: func(r row) string { return view.Moment(r.status.EndedAt) }},
+		{Head: "REASON", Wide: true, Cell: func(r row) string { return r.spec.Reason }},
+	})
+}
+
+// health judges the state of a bulk.
+func health(s bulk.Status) view.Health {
+	switch {
+	case s.Fault != nil:
+		return view.Degraded
+	case s.State == bulk.StateRunning:
+		return view.Progressing
+	}
+	return view.HealthOf(s.State)
 }
 
 func (a verbs) describeBulk(o control.Object, now time.Time) error {
-	return a.Emit(o, []string{o.Ref.String()}, func() string { return bulkText(o, now) })
+	return a.Emit(o, []string{o.Ref.String()}, func() string { return bulkText(o, now, a.Style(a.Out)) })
 }
 
-func bulkText(o control.Object, now time.Time) string {
+func bulkText(o control.Object, now time.Time, style view.Style) string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
 		if value := fmt.Sprintf(format, args...); value != "" {
@@ -103,7 +131,7 @@ func bulkText(o control.Object, now time.Time) string {
 	if why := o.Annotations[bulk.PauseAnnotation]; why != "" {
 		state = bulk.StatePaused + ": " + why
 	}
-	line("State", "%s", state)
+	line("State", "%s", style.Health(health(s), state))
 	if !s.StartedAt.IsZero() {
 		until := now
 		if !s.EndedAt.IsZero() {

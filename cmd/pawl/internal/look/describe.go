@@ -25,10 +25,14 @@ const describeEvents = 10
 
 func (a verbs) describeCommand() *cobra.Command {
 	var namespace string
-	var allSteps bool
+	var allSteps, tree bool
 	cmd := &cobra.Command{
 		Use: "describe RUN | KIND NAME...", Short: "Tell all that is known of a run or an object",
-		Example:           "  pawl describe gk3v\n  pawl describe etcd c1 c2 -n prod",
+		Long: `Tells all that is known of a run or an object.
+
+With --tree a run is drawn as a tree: its steps below their groups and loops, below a
+step its attempts, if it had several, and the run that it started, with the steps of that.`,
+		Example:           "  pawl describe gk3v\n  pawl describe gk3v --tree\n  pawl describe run gk3v -o json --tree\n  pawl describe etcd c1 c2 -n prod",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.CompleteRunsOrKinds,
 		RunE: a.Verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
@@ -37,31 +41,53 @@ func (a verbs) describeCommand() *cobra.Command {
 				return err
 			}
 			defer b.Close()
-			if len(args) > 2 {
-				return a.describeObjects(ctx, b, args[0], namespace, args[1:])
-			}
-			if ref, ok := a.ObjectOf(args, namespace); ok {
-				return a.describeObject(ctx, b, ref)
-			}
-			r, err := b.Run(ctx, args[0])
-			if err == nil && allSteps {
-				r, err = wholeRun(ctx, b, r)
-			}
-			if err != nil {
-				return err
-			}
-			return a.Emit(r, []string{r.ID}, func() string {
-				events, err := b.History(ctx, r.ID, max(0, r.Seq-describeEvents), describeEvents)
-				if err != nil {
-					a.Hint("pawl: the history cannot be read: %v", err)
+			describe := func(kind, name string) error {
+				if tree {
+					return cli.Usage.Errorf("--tree is for a run")
 				}
-				return view.Describe(r, events, time.Now(), a.Style(a.Out))
-			})
+				return a.describeObject(ctx, b, a.RefOf(kind, namespace, name))
+			}
+			if _, isRun := cli.RunOf(args[:min(len(args), 2)]); isRun {
+				describe = func(_, id string) error { return a.describeRun(ctx, b, id, allSteps, tree) }
+			}
+			if len(args) == 1 {
+				kind, name, ok := strings.Cut(args[0], "/")
+				if !ok {
+					name = kind
+				}
+				return describe(kind, name)
+			}
+			return a.each(args[1:], func(name string) error { return describe(args[0], name) })
 		}),
 	}
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object (default: default, on Kubernetes that of the context)")
 	cmd.Flags().BoolVar(&allSteps, "all-steps", false, "all steps of a run, not the newest 1,000")
+	cmd.Flags().BoolVar(&tree, "tree", false, "draw a run as a tree, with attempts and the runs that it started")
 	return cmd
+}
+
+func (a verbs) describeRun(ctx context.Context, b backend.Backend, id string, allSteps, tree bool) error {
+	r, err := b.Run(ctx, id)
+	if err == nil && allSteps {
+		r, err = wholeRun(ctx, b, r)
+	}
+	if err != nil {
+		return err
+	}
+	if tree {
+		t, err := readTree(ctx, b, r, allSteps)
+		if err != nil {
+			return err
+		}
+		return a.Emit(t, []string{r.ID}, func() string { return t.Text(time.Now(), a.Style(a.Out)) })
+	}
+	return a.Emit(r, []string{r.ID}, func() string {
+		events, err := b.History(ctx, r.ID, max(0, r.Seq-describeEvents), describeEvents)
+		if err != nil {
+			a.Hint("pawl: the history cannot be read: %v", err)
+		}
+		return view.Describe(r, events, time.Now(), a.Style(a.Out))
+	})
 }
 
 // wholeRun is the run with all its steps.
@@ -82,16 +108,16 @@ func wholeRun(ctx context.Context, b backend.Runs, r view.Run) (view.Run, error)
 	}
 }
 
-// describeObjects describes one after the other.
-func (a verbs) describeObjects(ctx context.Context, b backend.Backend, kind, namespace string, names []string) error {
+// each describes one after the other.
+func (a verbs) each(names []string, describe func(name string) error) error {
 	for i, name := range names {
 		switch {
-		case a.Flags.Output == "yaml":
+		case a.Flags.Output == "yaml" && len(names) > 1:
 			fmt.Fprintln(a.Out, "---")
 		case i > 0 && a.IsText():
 			fmt.Fprintln(a.Out)
 		}
-		if err := a.describeObject(ctx, b, a.RefOf(kind, namespace, name)); err != nil {
+		if err := describe(name); err != nil {
 			return err
 		}
 	}
@@ -143,141 +169,6 @@ func runsOf(ctx context.Context, b backend.Runs, o control.Object, most int) ([]
 	return page.Items, err
 }
 
-func (a verbs) historyCommand() *cobra.Command {
-	var namespace string
-	var after int64
-	var limit int
-	var goesOn bool
-	cmd := &cobra.Command{
-		Use: "history RUN | KIND NAME", Short: "Tell what happened to a run, or to the runs of an object",
-		Example:           "  pawl history gk3v\n  pawl history gk3v --after 7 -f\n  pawl history etcd c1",
-		Args:              cobra.RangeArgs(1, 2),
-		ValidArgsFunction: a.CompleteRunsOrKinds,
-		RunE: a.Verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
-			b, err := a.Open(ctx, cli.Looks)
-			if err != nil {
-				return err
-			}
-			defer b.Close()
-			if ref, ok := a.ObjectOf(args, namespace); ok {
-				return a.objectHistory(ctx, b, ref)
-			}
-			r, err := b.Run(ctx, args[0])
-			if err != nil {
-				return err
-			}
-			return a.history(ctx, b, r.ID, after, limit, goesOn)
-		}),
-	}
-	f := cmd.Flags()
-	f.StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object (default: default, on Kubernetes that of the context)")
-	f.Int64Var(&after, "after", 0, "only events behind this `number`")
-	f.IntVar(&limit, "limit", 0, "at most this `number` of events (default: all)")
-	f.BoolVarP(&goesOn, "follow", "f", false, "go on until the run has ended; -o json prints each event by itself")
-	return cmd
-}
-
-func (a verbs) history(ctx context.Context, b backend.Backend, id string, after int64, limit int, goesOn bool) error {
-	all := view.History{Items: []view.Event{}}
-	read := func() error {
-		for limit <= 0 || len(all.Items) < limit {
-			page, err := b.History(ctx, id, after, 1000)
-			if err != nil {
-				return err
-			}
-			if limit > 0 {
-				page = page[:min(len(page), limit-len(all.Items))]
-			}
-			if len(page) > 0 {
-				after = page[len(page)-1].Seq
-			}
-			all.Items = append(all.Items, page...)
-			switch {
-			case a.IsText():
-				follow.Follower{App: a.App}.Print(view.HistoryLines(page, a.Style(a.Out)))
-			case goesOn:
-				for _, e := range page {
-					if err := a.next(e); err != nil {
-						return err
-					}
-				}
-			}
-			if len(page) < 1000 {
-				return nil
-			}
-		}
-		return nil
-	}
-	changes := make(<-chan struct{})
-	if goesOn {
-		watching, cancel := context.WithCancel(ctx)
-		defer cancel()
-		changes = b.Changes(watching, id)
-	}
-	for {
-		r, err := b.Run(ctx, id)
-		if err == nil {
-			err = read()
-		}
-		if err != nil {
-			return cli.WatchEnded(ctx, err)
-		}
-		if !goesOn || r.Phase.Final() {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return cli.WatchEnded(ctx, nil)
-		case <-changes:
-		}
-	}
-	if a.IsText() || goesOn {
-		return nil
-	}
-	return a.Emit(all, nil, nil)
-}
-
-// next prints one document of a stream.
-func (a verbs) next(v any) error {
-	if a.Flags.Output == "yaml" {
-		fmt.Fprintln(a.Out, "---")
-	}
-	return a.Emit(v, nil, nil)
-}
-
-// objectHistory prints the histories of an object's runs, oldest run first.
-func (a verbs) objectHistory(ctx context.Context, b backend.Backend, ref control.Ref) error {
-	objects, err := b.Objects()
-	if err != nil {
-		return err
-	}
-	o, err := objects.Get(ctx, ref)
-	if err != nil {
-		return a.Elsewhere(ref.Kind, err)
-	}
-	if o.Kind == view.RolloutKind {
-		return a.rolloutHistory(ctx, objects, o)
-	}
-	if view.IsApplication(o) {
-		return a.applicationHistory(ctx, b, objects, o)
-	}
-	runs, err := runsOf(ctx, b, o, 50)
-	if err != nil {
-		return err
-	}
-	all := view.History{Items: []view.Event{}}
-	var text strings.Builder
-	for i := len(runs) - 1; i >= 0; i-- {
-		events, err := b.History(ctx, runs[i].ID, 0, 1000)
-		if err != nil {
-			return err
-		}
-		all.Items = append(all.Items, events...)
-		text.WriteString(view.Title(runs[i], a.Style(a.Out)) + "\n" + strings.Join(view.HistoryLines(events, a.Style(a.Out)), "\n") + "\n")
-	}
-	return a.Emit(all, nil, text.String)
-}
-
 func (a verbs) watchCommand() *cobra.Command {
 	var namespace string
 	var wait time.Duration
@@ -293,10 +184,12 @@ func (a verbs) watchCommand() *cobra.Command {
 				return err
 			}
 			defer b.Close()
-			if ref, ok := a.ObjectOf(args, namespace); ok {
+			id, isRun := cli.RunOf(args)
+			if !isRun {
+				ref, _ := a.ObjectOf(args, namespace)
 				return a.watchObject(ctx, b, ref, wait)
 			}
-			first, err := b.Run(ctx, args[0])
+			first, err := b.Run(ctx, id)
 			if err != nil {
 				return err
 			}
@@ -344,10 +237,10 @@ func (a verbs) watchObject(ctx context.Context, b backend.Backend, ref control.R
 	}
 	var last control.Object
 	held := false
-	err = a.repeat(ctx, b, true, func() (any, []string, string, error) {
+	err = a.repeat(ctx, b, true, func() (any, []string, cli.Drawing, error) {
 		o, err := objects.Get(ctx, ref)
 		last = o
-		return o, []string{o.Ref.String()}, view.ObjectTable([]control.Object{o}, time.Now()).String(), err
+		return o, []string{o.Ref.String()}, view.ObjectTable([]control.Object{o}, time.Now()).Text, err
 	}, func() bool {
 		held = follow.NeedsRemedy(ctx, b, last)
 		return held

@@ -24,24 +24,27 @@ func nowOf(b backend.Backend) time.Time {
 }
 
 // tableOf is the table of objects: kinds that have columns of their own show these.
-func tableOf(objects []control.Object, now time.Time) string {
+func tableOf(objects []control.Object, now time.Time) view.Table {
 	if t, ok := report.ObjectTable(objects, now); ok {
-		return t.String()
+		return t
 	}
-	if len(objects) > 0 && !slices.ContainsFunc(objects, func(o control.Object) bool { return o.Kind != schedule.Kind }) {
-		return scheduleTable(objects, now).String()
+	if len(objects) == 0 || slices.ContainsFunc(objects, func(o control.Object) bool { return o.Kind != objects[0].Kind }) {
+		return view.ObjectTable(objects, now)
 	}
-	if len(objects) > 0 && !slices.ContainsFunc(objects, func(o control.Object) bool { return o.Kind != bulk.Kind }) {
-		return bulkTable(objects, now).String()
+	switch objects[0].Kind {
+	case schedule.Kind:
+		return scheduleTable(objects, now)
+	case bulk.Kind:
+		return bulkTable(objects, now)
 	}
-	return view.ObjectTable(objects, now).String()
+	return view.ObjectTable(objects, now)
 }
 
 // told is an object of FoundationDB in the words of its kind.
 type told struct {
 	value any
-	text  func(now time.Time) string
-	line  string
+	text  func(now time.Time, style view.Style) string
+	line  cli.Drawing
 	exit  int // of a watch that sees it
 }
 
@@ -57,21 +60,21 @@ func tell(o control.Object, now time.Time) (told, error) {
 		if v.Reconciled {
 			exit = view.ExitDone
 		}
-		return told{v, func(time.Time) string { return v.Describe() }, tableOf([]control.Object{o}, now), exit}, nil
+		return told{v, func(_ time.Time, style view.Style) string { return v.Describe(style) }, tableOf([]control.Object{o}, now).Text, exit}, nil
 	case report.RestoreKind:
 		r, err := report.RestoreOf(o)
 		if err != nil {
 			return told{}, err
 		}
 		v := report.OfRestore(r)
-		return told{v, v.Describe, v.Line(), v.Exit()}, nil
+		return told{v, v.Describe, cli.Fixed(v.Line()), v.Exit()}, nil
 	}
 	c, err := report.ClusterOf(o)
 	if err != nil {
 		return told{}, err
 	}
 	v := report.Of(report.Facts{Cluster: c, Now: now})
-	return told{v, v.Describe, v.Line(), v.Exit()}, nil
+	return told{v, v.Describe, cli.Fixed(v.Line()), v.Exit()}, nil
 }
 
 func (a verbs) describeDatabase(b backend.Backend, o control.Object) error {
@@ -80,13 +83,13 @@ func (a verbs) describeDatabase(b backend.Backend, o control.Object) error {
 	if err != nil {
 		return err
 	}
-	return a.Emit(t.value, []string{o.Ref.String()}, func() string { return t.text(now) })
+	return a.Emit(t.value, []string{o.Ref.String()}, func() string { return t.text(now, a.Style(a.Out)) })
 }
 
 // watchDatabase prints a line whenever something has changed, until the object is as it should be or needs somebody.
 func (a verbs) watchDatabase(ctx context.Context, b backend.Backend, objects control.Objects, ref control.Ref) error {
 	last := told{exit: view.ExitActive}
-	err := a.repeat(ctx, b, true, func() (any, []string, string, error) {
+	err := a.repeat(ctx, b, true, func() (any, []string, cli.Drawing, error) {
 		o, err := objects.Get(ctx, ref)
 		if err == nil {
 			last, err = tell(o, nowOf(b))

@@ -33,7 +33,7 @@ func (a verbs) getCommand() *cobra.Command {
 		Use: "get [KIND [NAME...]]", Short: "List runs, objects of a kind, flows, machines or faults",
 		Long: `Without arguments lists runs, newest first. With a kind lists its objects; runs,
 flows, machines and faults are kinds of their own.`,
-		Example:           "  pawl get --active\n  pawl get etcd -l tier=gold -w\n  pawl get etcd c1 c2 -n prod -o yaml\n  pawl get --sort-by .createdAt -o custom-columns=ID:.id,PHASE:.phase\n  pawl get flows -o jsonpath={.items[*].name}",
+		Example:           "  pawl get --active\n  pawl get etcd -l tier=gold -w\n  pawl get etcd c1 c2 -n prod -o yaml\n  pawl get --sort-by .createdAt -o custom-columns=ID:.id,PHASE:.phase\n  pawl get flows -o jsonpath={.items[*].name}\n  pawl get --active -o wide",
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.CompleteKinds,
 		RunE: a.Verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
@@ -84,7 +84,7 @@ func (a verbs) get(ctx context.Context, b backend.Backend, args []string, o getO
 		if len(names) > 0 {
 			return a.getRuns(ctx, b, names, o)
 		}
-		return a.repeat(ctx, b, o.watch, func() (any, []string, string, error) { return a.runTable(ctx, b, o) }, endless)
+		return a.repeat(ctx, b, o.watch, func() (any, []string, cli.Drawing, error) { return a.runTable(ctx, b, o) }, endless)
 	case "flow", "flows":
 		return a.getFlows(ctx, b, names, o)
 	case "machine", "machines":
@@ -92,7 +92,7 @@ func (a verbs) get(ctx context.Context, b backend.Backend, args []string, o getO
 	case "fault", "faults":
 		return a.getFaults(ctx, b, names, o)
 	}
-	return a.repeat(ctx, b, o.watch, func() (any, []string, string, error) { return a.objectTable(ctx, b, kind, names, o) }, endless)
+	return a.repeat(ctx, b, o.watch, func() (any, []string, cli.Drawing, error) { return a.objectTable(ctx, b, kind, names, o) }, endless)
 }
 
 // endless is the watch of a list.
@@ -100,28 +100,27 @@ func endless() bool { return false }
 
 // repeat prints a list, and with --watch again whenever it has changed, until
 // it is over.
-func (a verbs) repeat(ctx context.Context, b backend.Runs, watch bool, read func() (any, []string, string, error), over func() bool) error {
+func (a verbs) repeat(ctx context.Context, b backend.Runs, watch bool, read func() (any, []string, cli.Drawing, error), over func() bool) error {
 	if !watch {
-		v, names, text, err := read()
+		v, names, draw, err := read()
 		if err != nil {
 			return err
 		}
-		return a.Emit(v, names, func() string { return text })
+		return a.Emit(v, names, func() string { return draw(a.Style(a.Out)) })
 	}
-	before := ""
+	var printed cli.Printed
 	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
 	changes := b.Changes(watching, "")
 	for {
-		v, names, text, err := read()
+		v, names, draw, err := read()
 		if err != nil {
 			return cli.WatchEnded(ctx, err)
 		}
-		if rendered := cli.WithoutAge(text); rendered != before {
-			if err := a.Emit(v, names, func() string { return cli.NewLines(before, text) }); err != nil {
+		if text, changed := printed.Next(draw, a.Style(a.Out)); changed {
+			if err := a.Emit(v, names, func() string { return text }); err != nil {
 				return err
 			}
-			before = rendered
 		}
 		if over() {
 			return nil
@@ -160,19 +159,19 @@ func (a verbs) getRuns(ctx context.Context, b backend.Backend, ids []string, o g
 	if err != nil {
 		return err
 	}
-	return a.Emit(oneOrList(runs), cli.NamesOf(runs, func(r view.Run) string { return r.ID }), func() string { return view.RunTable(runs, time.Now()).String() })
+	return a.Emit(oneOrList(runs), cli.NamesOf(runs, func(r view.Run) string { return r.ID }), func() string { return view.RunTable(runs, time.Now()).Text(a.Style(a.Out)) })
 }
 
-func (a verbs) runTable(ctx context.Context, b backend.Backend, o getOptions) (any, []string, string, error) {
+func (a verbs) runTable(ctx context.Context, b backend.Backend, o getOptions) (any, []string, cli.Drawing, error) {
 	q := runstore.Query{Active: o.active, Flow: o.flow, Parent: o.parent, Limit: o.limit, Cursor: o.cursor}
 	var err error
 	if q.Labels, err = view.Labels(o.selector); err != nil {
-		return nil, nil, "", err
+		return nil, nil, nil, err
 	}
 	for _, p := range o.phases {
 		phase, err := parsePhase(p)
 		if err != nil {
-			return nil, nil, "", err
+			return nil, nil, nil, err
 		}
 		q.Phases = append(q.Phases, phase)
 	}
@@ -185,17 +184,19 @@ func (a verbs) runTable(ctx context.Context, b backend.Backend, o getOptions) (a
 		err = cli.SortBy(all.Items, o.sortBy)
 	}
 	if err != nil {
-		return nil, nil, "", err
+		return nil, nil, nil, err
 	}
 	more := ""
 	if all.Next != "" {
 		more = fmt.Sprintf("more: pawl get --cursor %s, or --all\n", all.Next)
 	}
-	text := view.RunTable(all.Items, time.Now()).String()
-	if len(all.Items) == 0 {
-		text = "no runs\n"
-	}
-	return all, cli.NamesOf(all.Items, func(r view.Run) string { return r.ID }), text + more, nil
+	now := time.Now()
+	return all, cli.NamesOf(all.Items, func(r view.Run) string { return r.ID }), func(style view.Style) string {
+		if len(all.Items) == 0 {
+			return "no runs\n" + more
+		}
+		return view.RunTable(all.Items, now).Text(style) + more
+	}, nil
 }
 
 func listRuns(ctx context.Context, b backend.Runs, q runstore.Query, whole bool) (all view.Runs, err error) {
@@ -236,11 +237,11 @@ func parsePhase(text string) (runtype.Phase, error) {
 	return "", cli.Usage.Errorf("--phase %s: it is one of %s", text, strings.Join(names, ", "))
 }
 
-func (a verbs) objectTable(ctx context.Context, b backend.Backend, kind string, names []string, o getOptions) (any, []string, string, error) {
+func (a verbs) objectTable(ctx context.Context, b backend.Backend, kind string, names []string, o getOptions) (any, []string, cli.Drawing, error) {
 	kind = a.KindOf(kind)
 	objects, err := b.Objects()
 	if err != nil {
-		return nil, nil, "", err
+		return nil, nil, nil, err
 	}
 	refs := func(all []control.Object) []string {
 		return cli.NamesOf(all, func(o control.Object) string { return o.Ref.String() })
@@ -250,13 +251,13 @@ func (a verbs) objectTable(ctx context.Context, b backend.Backend, kind string, 
 			return objects.Get(ctx, a.RefOf(kind, o.namespace, name))
 		})
 		if err != nil {
-			return nil, nil, "", a.Elsewhere(kind, err)
+			return nil, nil, nil, a.Elsewhere(kind, err)
 		}
-		return oneOrList(all), refs(all), tableOf(all, nowOf(b)), nil
+		return oneOrList(all), refs(all), tableOf(all, nowOf(b)).Text, nil
 	}
 	selector, err := control.ParseSelector(o.selector)
 	if err != nil {
-		return nil, nil, "", err
+		return nil, nil, nil, err
 	}
 	q := control.Query{Kind: kind, Namespace: o.namespace, Selector: selector, Limit: o.limit, Cursor: o.cursor}
 	if kind == "all" || kind == "objects" {
@@ -275,16 +276,16 @@ func (a verbs) objectTable(ctx context.Context, b backend.Backend, kind string, 
 		err = cli.SortBy(all.Items, o.sortBy)
 	}
 	if err != nil {
-		return nil, nil, "", err
+		return nil, nil, nil, err
 	}
-	text := tableOf(all.Items, nowOf(b))
+	draw, more := tableOf(all.Items, nowOf(b)).Text, ""
 	if len(all.Items) == 0 {
-		text = "no objects of kind " + kind + cli.Suggest(kind, cli.Listed) + a.ClusterHint(kind) + "\n"
+		draw = cli.Fixed("no objects of kind " + kind + cli.Suggest(kind, cli.Listed) + a.ClusterHint(kind) + "\n")
 	}
 	if all.Next != "" {
-		text += fmt.Sprintf("more: pawl get %s --cursor %s, or --all\n", kind, all.Next)
+		more = fmt.Sprintf("more: pawl get %s --cursor %s, or --all\n", kind, all.Next)
 	}
-	return all, refs(all.Items), text, nil
+	return all, refs(all.Items), func(style view.Style) string { return draw(style) + more }, nil
 }
 
 func (a verbs) getFlows(ctx context.Context, b backend.Backend, names []string, o getOptions) error {
@@ -294,7 +295,7 @@ func (a verbs) getFlows(ctx context.Context, b backend.Backend, names []string, 
 		if err != nil {
 			return err
 		}
-		return a.Emit(oneOrList(all), flowNames(all), func() string { return view.FlowTable(all).String() })
+		return a.Emit(oneOrList(all), flowNames(all), func() string { return view.FlowTable(all).Text(a.Style(a.Out)) })
 	}
 	flows, err := b.Flows(ctx)
 	if err != nil {
@@ -310,7 +311,7 @@ func (a verbs) getFlows(ctx context.Context, b backend.Backend, names []string, 
 		if len(flows) == 0 {
 			return "no flows are loaded; name files with --flows\n"
 		}
-		return view.FlowTable(flows).String()
+		return view.FlowTable(flows).Text(a.Style(a.Out))
 	})
 }
 
@@ -345,15 +346,12 @@ func (a verbs) getMachines(ctx context.Context, b backend.Backend, names []strin
 	if err := cli.SortBy(items, o.sortBy); err != nil {
 		return err
 	}
-	t := view.Table{Head: []string{"NAME", "KIND", "INITIAL", "STATES", "FILE"}}
-	for _, v := range items {
-		t.Rows = append(t.Rows, []string{v.Name, v.Kind, v.Initial, strconv.Itoa(v.States), v.File})
-	}
-	return a.Emit(cli.ListOf(items), cli.NamesOf(items, func(v machineView) string { return v.Name }), func() string {
-		if len(items) == 0 {
-			return "no machines are loaded; name files with --machines\n"
-		}
-		return t.String()
+	return cli.EmitList(a.App, items, func(m machineView) string { return m.Name }, "no machines are loaded; name files with --machines", []view.Column[machineView]{
+		{Head: "NAME", Cell: func(m machineView) string { return m.Name }},
+		{Head: "KIND", Cell: func(m machineView) string { return m.Kind }},
+		{Head: "INITIAL", Cell: func(m machineView) string { return m.Initial }},
+		{Head: "STATES", Cell: func(m machineView) string { return strconv.Itoa(m.States) }},
+		{Head: "FILE", Cell: func(m machineView) string { return m.File }},
 	})
 }
 
@@ -366,7 +364,7 @@ func (a verbs) getFaults(ctx context.Context, b backend.Backend, names []string,
 		if err != nil {
 			return err
 		}
-		return a.Emit(oneOrList(all), codes(all), func() string { return view.KindTable(all).String() })
+		return a.Emit(oneOrList(all), codes(all), func() string { return view.KindTable(all).Text(a.Style(a.Out)) })
 	}
 	kinds, err := b.Faults(ctx)
 	if err != nil {
@@ -375,7 +373,7 @@ func (a verbs) getFaults(ctx context.Context, b backend.Backend, names []string,
 	if err := cli.SortBy(kinds, o.sortBy); err != nil {
 		return err
 	}
-	return a.Emit(view.Kinds{Items: kinds}, codes(kinds), func() string { return view.KindTable(kinds).String() })
+	return a.Emit(view.Kinds{Items: kinds}, codes(kinds), func() string { return view.KindTable(kinds).Text(a.Style(a.Out)) })
 }
 
 func (a verbs) explainCommand() *cobra.Command {

@@ -20,17 +20,22 @@ func (a verbs) logsCommand() *cobra.Command {
 	var of backend.LogsOf
 	var since time.Duration
 	var times bool
+	var namespace string
 	cmd := &cobra.Command{
-		Use: "logs RUN [STEP]", Short: "Print what the steps of a run have printed",
+		Use: "logs RUN [STEP] | KIND NAME [STEP]", Short: "Print what the steps of a run, or of all runs of an object, have printed",
 		Long: `Prints what steps write to standard output and standard error, and what Go steps log,
 in the order of time. Lines of all steps begin with step and attempt; those of one
 STEP are as they were printed. STEP may be a group or a loop: all steps inside it.
 
+With KIND NAME prints the lines of the newest 50 runs of an object, or of a container
+cluster (KIND cluster); each begins with its run. -f goes on with runs that begin later,
+until the object is gone.
+
 Of an attempt the first and the last 128 KiB are kept, of a run the newest 4 MiB; a line
 says how much is left out. Secrets that the run has read are ***.`,
-		Example:           "  pawl logs gk3v\n  pawl logs gk3v Build -f\n  pawl logs gk3v --since 5m --tail 100 --timestamps\n  pawl logs gk3v -o json",
-		Args:              cobra.RangeArgs(1, 2),
-		ValidArgsFunction: a.CompleteReachedSteps,
+		Example:           "  pawl logs gk3v\n  pawl logs gk3v Build -f\n  pawl logs gk3v --since 5m --tail 100 --timestamps\n  pawl logs gk3v -o json\n  pawl logs run gk3v Build\n  pawl logs etcd c1 -f --tail 20\n  pawl logs cluster blue --since 1h",
+		Args:              cobra.RangeArgs(1, 3),
+		ValidArgsFunction: a.CompleteLogs,
 		RunE: a.Verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
 			if of.Tail < 0 || of.Tail > maxTail {
 				return cli.Usage.Errorf("--tail %d: it is a number of lines up to %d, or 0 for all", of.Tail, maxTail)
@@ -46,22 +51,23 @@ says how much is left out. Secrets that the run has read are ***.`,
 				return err
 			}
 			defer b.Close()
-			if len(args) == 2 {
-				of.Step = args[1]
-			}
-			r, err := b.Run(ctx, args[0])
+			r, s, step, err := a.logged(ctx, b, args, namespace)
 			if err != nil {
 				return err
+			}
+			of.Step = step
+			if s != nil {
+				return a.subjectLogs(ctx, b, s, of, times)
 			}
 			return a.logs(ctx, b, r, of, times)
 		}),
 	}
 	f := cmd.Flags()
-	f.BoolVarP(&of.Follow, "follow", "f", false, "go on until the run, or the step, has ended; -o json prints each line by itself")
+	f.BoolVarP(&of.Follow, "follow", "f", false, "go on until the run, the step or the object has ended; -o json prints each line by itself")
 	f.DurationVar(&since, "since", 0, "only lines that are not older than this `time`")
 	f.IntVar(&of.Tail, "tail", 0, "begin with this `number` of the newest lines (default: all)")
 	f.BoolVar(&times, "timestamps", false, "begin each line with the time when it was printed, in UTC")
-	f.StringP("namespace", "n", "", "`namespace` of the run, on Kubernetes (default: that of the context)")
+	f.StringVarP(&namespace, "namespace", "n", "", "`namespace` of the object, on Kubernetes of the run (default: default, on Kubernetes that of the context)")
 	return cmd
 }
 
@@ -81,7 +87,7 @@ func (a verbs) logs(ctx context.Context, b backend.Runs, r view.Run, of backend.
 		for _, l := range lines {
 			var err error
 			if a.IsText() {
-				_, err = io.WriteString(a.Out, view.LogText(l, of.Step == "", times, style)+"\n")
+				_, err = io.WriteString(a.Out, view.LogText(l, view.LogPrefix{Time: times, Step: of.Step == ""}, style)+"\n")
 			} else {
 				err = a.next(l)
 			}

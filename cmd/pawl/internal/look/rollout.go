@@ -22,7 +22,7 @@ func (a verbs) rolloutHistory(ctx context.Context, objects control.Objects, o co
 	default:
 		return err
 	}
-	return a.Emit(records, nil, view.RolloutHistory(records, a.Style(a.Out)).String)
+	return a.Emit(records, nil, func() string { return view.RolloutHistory(records, a.Style(a.Out)).Text(a.Style(a.Out)) })
 }
 
 // readRollout reads a Rollout, with its pods where they can be read.
@@ -50,9 +50,9 @@ func (a verbs) watchRollout(ctx context.Context, b backend.Backend, objects cont
 	if _, _, live := cli.Terminal(a.Out); live && a.IsText() {
 		err = a.draw(ctx, b, read, func() []string { return view.DrawRollout(last, time.Now(), a.Style(a.Out)) }, &ended)
 	} else {
-		err = a.repeat(ctx, b, true, func() (any, []string, string, error) {
+		err = a.repeat(ctx, b, true, func() (any, []string, cli.Drawing, error) {
 			err := read()
-			return last, []string{ref.String()}, last.Line(time.Now()), err
+			return last, []string{ref.String()}, cli.Fixed(last.Line(time.Now())), err
 		}, func() bool { return ended })
 	}
 	switch {

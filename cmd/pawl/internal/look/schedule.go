@@ -3,6 +3,7 @@ package look
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -61,7 +62,7 @@ func paused(o control.Object) bool {
 func (v scheduleView) when() string {
 	t := v.timetable
 	switch {
-	case t == nil:
+	case t == nil || t.Cron == "" && t.Interval == "":
 		return ""
 	case t.Interval != "":
 		return "every " + t.Interval
@@ -79,22 +80,49 @@ func (v scheduleView) state() string {
 }
 
 func scheduleTable(objects []control.Object, now time.Time) view.Table {
-	t := view.Table{Head: []string{"NAMESPACE", "NAME", "WHEN", "FLOW", "STATE", "LAST", "NEXT", "AGE"}}
-	for _, o := range objects {
-		v := scheduleOf(o, now)
-		row := []string{o.Namespace, o.Name, v.when(), "", v.state(), "", "", view.Age(now.Sub(o.CreatedAt))}
-		if v.timetable != nil {
-			row[3] = v.timetable.Flow
+	rows := make([]scheduleView, len(objects))
+	for i, o := range objects {
+		rows[i] = scheduleOf(o, now)
+		if rows[i].timetable == nil {
+			rows[i].timetable = &schedule.Timetable{}
 		}
-		if len(v.status.Recent) > 0 {
-			row[5] = v.status.Recent[0].Tick.UTC().Format(time.RFC3339)
-		}
-		if len(v.Next) > 0 {
-			row[6] = v.Next[0].Format(time.RFC3339)
-		}
-		t.Rows = append(t.Rows, row)
 	}
-	return t
+	return view.TableOf(rows, []view.Column[scheduleView]{
+		{Head: "NAMESPACE", Cell: func(v scheduleView) string { return v.Object.Namespace }},
+		{Head: "NAME", Cell: func(v scheduleView) string { return v.Object.Name }},
+		{Head: "WHEN", Cell: scheduleView.when},
+		{Head: "FLOW", Cell: func(v scheduleView) string { return v.timetable.Flow }},
+		{Head: "STATE", Cell: scheduleView.state, Health: scheduleView.health},
+		{Head: "LAST", Cell: func(v scheduleView) string {
+			if len(v.status.Recent) == 0 {
+				return ""
+			}
+			return v.status.Recent[0].Tick.UTC().Format(time.RFC3339)
+		}},
+		{Head: "NEXT", Cell: func(v scheduleView) string {
+			if len(v.Next) == 0 {
+				return ""
+			}
+			return v.Next[0].Format(time.RFC3339)
+		}},
+		{Head: "AGE", Cell: func(v scheduleView) string { return view.Age(now.Sub(v.Object.CreatedAt)) }},
+		{Head: "OVERLAP", Wide: true, Cell: func(v scheduleView) string { return string(v.timetable.Overlap) }},
+		{Head: "RUNS", Wide: true, Cell: func(v scheduleView) string { return strconv.FormatInt(v.status.Started, 10) }},
+		{Head: "SKIPPED", Wide: true, Cell: func(v scheduleView) string { return strconv.FormatInt(v.status.Skipped, 10) }},
+		{Head: "FAULT", Wide: true, Cell: func(v scheduleView) string {
+			if v.status.Fault == nil {
+				return ""
+			}
+			return string(v.status.Fault.Code)
+		}},
+	})
+}
+
+func (v scheduleView) health() view.Health {
+	if v.status.Fault != nil {
+		return view.Degraded
+	}
+	return view.HealthOf(v.state())
 }
 
 func (a verbs) describeSchedule(ctx context.Context, b backend.Backend, o control.Object) error {
@@ -108,10 +136,10 @@ func (a verbs) describeSchedule(ctx context.Context, b backend.Backend, o contro
 	if v.Runs == nil {
 		v.Runs = []view.Run{}
 	}
-	return a.Emit(v, []string{o.Ref.String()}, func() string { return v.text(now) })
+	return a.Emit(v, []string{o.Ref.String()}, func() string { return v.text(now, a.Style(a.Out)) })
 }
 
-func (v scheduleView) text(now time.Time) string {
+func (v scheduleView) text(now time.Time, style view.Style) string {
 	var b strings.Builder
 	line := func(name, value string) {
 		if value != "" {
@@ -120,7 +148,7 @@ func (v scheduleView) text(now time.Time) string {
 	}
 	o, s := v.Object, v.status
 	line("Schedule", o.Ref.String())
-	state := v.state()
+	state := style.Health(v.health(), v.state())
 	if why := o.Annotations[schedule.PauseAnnotation]; why != "" {
 		state += ": " + why
 	}

@@ -3,8 +3,10 @@ package notifications
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -71,6 +73,8 @@ type row struct {
 	Dead      int       `json:"dead"`
 	LastSent  time.Time `json:"lastSent,omitzero"`
 	Fault     string    `json:"fault,omitempty"`
+
+	spec notification.Spec
 }
 
 func (a verbs) listCommand() *cobra.Command {
@@ -96,7 +100,6 @@ func (a verbs) listCommand() *cobra.Command {
 
 func (a verbs) list(ctx context.Context, objects control.Objects, namespace string) error {
 	var rows []row
-	var names []string
 	for q := (control.Query{Kind: notification.Kind, Namespace: namespace}); ; {
 		page, err := objects.List(ctx, q)
 		if err != nil {
@@ -111,19 +114,36 @@ func (a verbs) list(ctx context.Context, objects control.Objects, namespace stri
 			if s.Fault != nil {
 				r.Fault = string(s.Fault.Code)
 			}
-			rows, names = append(rows, r), append(names, o.String())
+			_ = json.Unmarshal(o.Spec, &r.spec) // one that cannot be read leaves its columns empty
+			rows = append(rows, r)
 		}
 		if q.Cursor = page.Next; q.Cursor == "" {
 			break
 		}
 	}
-	return a.Emit(cli.ListOf(rows), names, func() string {
-		t := view.Table{Head: []string{"NAMESPACE", "NAME", "STATE", "SENT", "WAITING", "DEAD", "LAST", "FAULT"}}
-		for _, r := range rows {
-			t.Rows = append(t.Rows, []string{r.Namespace, r.Name, r.State, strconv.FormatInt(r.Sent, 10), strconv.Itoa(r.Waiting), strconv.Itoa(r.Dead), moment(r.LastSent), r.Fault})
-		}
-		return t.String()
+	return cli.EmitList(a.App, rows, row.ref, "", []view.Column[row]{
+		{Head: "NAMESPACE", Cell: func(r row) string { return r.Namespace }},
+		{Head: "NAME", Cell: func(r row) string { return r.Name }},
+		{Head: "STATE", Cell: func(r row) string { return r.State }, Health: row.health},
+		{Head: "SENT", Cell: func(r row) string { return strconv.FormatInt(r.Sent, 10) }},
+		{Head: "WAITING", Cell: func(r row) string { return strconv.Itoa(r.Waiting) }},
+		{Head: "DEAD", Cell: func(r row) string { return strconv.Itoa(r.Dead) }},
+		{Head: "LAST", Cell: func(r row) string { return moment(r.LastSent) }},
+		{Head: "URL", Wide: true, Cell: func(r row) string { return r.spec.URL }},
+		{Head: "EVENTS", Wide: true, Cell: func(r row) string { return strings.Join(r.spec.Events, ",") }},
+		{Head: "FAULT", Cell: func(r row) string { return r.Fault }},
 	})
+}
+
+func (r row) ref() string {
+	return control.Ref{Kind: notification.Kind, Namespace: r.Namespace, Name: r.Name}.String()
+}
+
+func (r row) health() view.Health {
+	if r.Fault != "" || r.State == notification.StateGone {
+		return view.Degraded
+	}
+	return view.HealthOf(r.State)
 }
 
 func moment(at time.Time) string {
@@ -191,16 +211,14 @@ func (a verbs) deadCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ids := cli.NamesOf(status.Dead, func(d notification.Delivery) string { return d.ID })
-			return a.Emit(cli.ListOf(status.Dead), ids, func() string {
-				if len(status.Dead) == 0 {
-					return "no dead events\n"
-				}
-				t := view.Table{Head: []string{"GIVEN UP", "TYPE", "RUN", "ATTEMPTS", "ID", "ERROR"}}
-				for _, d := range status.Dead {
-					t.Rows = append(t.Rows, []string{moment(d.DiedAt), d.Event.Type, view.Short(d.Event.Run), strconv.Itoa(d.Attempts), d.ID, d.Error})
-				}
-				return t.String()
+			type dead = notification.Delivery
+			return cli.EmitList(a.App, status.Dead, func(d dead) string { return d.ID }, "no dead events", []view.Column[dead]{
+				{Head: "GIVEN UP", Cell: func(d dead) string { return moment(d.DiedAt) }},
+				{Head: "TYPE", Cell: func(d dead) string { return d.Event.Type }},
+				{Head: "RUN", Cell: func(d dead) string { return view.Short(d.Event.Run) }},
+				{Head: "ATTEMPTS", Cell: func(d dead) string { return strconv.Itoa(d.Attempts) }},
+				{Head: "ID", Cell: func(d dead) string { return d.ID }},
+				{Head: "ERROR", Cell: func(d dead) string { return d.Error }},
 			})
 		})
 }

@@ -37,12 +37,17 @@ func (c Comparison) differ() bool {
 }
 
 // Text is the comparison for people.
-func (c Comparison) Text() string {
-	t := view.Table{Head: []string{"TABLE", "PUBLISHED", "SUBSCRIBED", "ROWS"}}
-	for _, one := range c.Tables {
-		t.Rows = append(t.Rows, []string{one.Table, strconv.FormatInt(one.Published, 10), strconv.FormatInt(one.Subscribed, 10), map[bool]string{true: "the same", false: "differ"}[one.Same]})
-	}
-	return t.String()
+func (c Comparison) Text(style view.Style) string {
+	return view.TableOf(c.Tables, []view.Column[ComparedTable]{
+		{Head: "TABLE", Cell: func(t ComparedTable) string { return t.Table }},
+		{Head: "PUBLISHED", Cell: func(t ComparedTable) string { return strconv.FormatInt(t.Published, 10) }},
+		{Head: "SUBSCRIBED", Cell: func(t ComparedTable) string { return strconv.FormatInt(t.Subscribed, 10) }},
+		{Head: "ROWS", Cell: ComparedTable.rows, Health: func(t ComparedTable) view.Health { return view.HealthOf(t.rows()) }},
+	}).Text(style)
+}
+
+func (t ComparedTable) rows() string {
+	return map[bool]string{true: "the same", false: "differ"}[t.Same]
 }
 
 func (a verbs) compareCommand() *cobra.Command {
@@ -59,7 +64,7 @@ func (a verbs) compareCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := a.Emit(is, []string{is.Subscription}, is.Text); err != nil {
+			if err := a.Emit(is, []string{is.Subscription}, func() string { return is.Text(a.Style(a.Out)) }); err != nil {
 				return err
 			}
 			if is.differ() {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/store/sql/pgtest"
+	"github.com/pawl-dev/pawl/view"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(pgtest.Main(m)) }
@@ -49,7 +50,7 @@ func TestCompare(t *testing.T) {
 	if err != nil || !slices.Equal(is.Tables, want) || !is.differ() {
 		t.Errorf("%+v, not %+v: %v", is, want, err)
 	}
-	if text := is.Text(); !strings.Contains(text, "differ") || !strings.Contains(text, "the same") {
+	if text := is.Text(view.Style{}); !strings.Contains(text, "differ") || !strings.Contains(text, "the same") {
 		t.Error(text)
 	}
 	if len(there.asked) != 2 || !strings.Contains(there.asked[0], `dbname='it\'s'`) || !strings.Contains(there.asked[0], `IN ('o''rders', 'items')`) || !strings.Contains(there.asked[1], "WHERE (id > 3)") {

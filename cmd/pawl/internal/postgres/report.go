@@ -145,7 +145,7 @@ func (c *cluster) collect(ctx context.Context, r redactor, since time.Duration) 
 	delete(object.Annotations, "kubectl.kubernetes.io/last-applied-configuration") // the spec once more
 	addJSON("object.json", "the object: spec and status", object, nil)
 	s := c.look(ctx)
-	add("status.txt", "pawl pg status", []byte(s.Text(at)), nil)
+	add("status.txt", "pawl pg status", []byte(s.Text(at, view.Style{})), nil)
 	runs, err := c.runs(ctx)
 	addJSON("runs.json", "the newest runs with their steps", runs, err)
 	for _, run := range runs {

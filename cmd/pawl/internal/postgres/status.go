@@ -128,7 +128,7 @@ func (a verbs) status(ctx context.Context, c *cluster, watch bool) error {
 	printed, drawn := "", 0
 	for {
 		s := c.look(ctx)
-		text := s.Text(c.now())
+		text := s.Text(c.now(), a.Style(a.Out))
 		switch {
 		case !watch:
 			if err := a.Emit(s, []string{s.Cluster}, func() string { return text }); err != nil {
@@ -138,7 +138,7 @@ func (a verbs) status(ctx context.Context, c *cluster, watch bool) error {
 		case live && a.IsText():
 			drawn = follow.Follower{App: a.App}.Redraw(drawn, strings.Split(strings.TrimSuffix(text, "\n"), "\n"))
 		default:
-			if key := s.Text(time.Time{}); key != printed { // without ages, which change by themselves
+			if key := s.Text(time.Time{}, view.Style{}); key != printed { // without ages, which change by themselves
 				printed = key
 				if err := a.Emit(s, []string{s.Cluster}, func() string { return text + "\n" }); err != nil {
 					return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/view"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -53,7 +54,7 @@ func TestStatusOnOneScreen(t *testing.T) {
 				s.Unasked = "no instance takes writes"
 			}
 			golden := filepath.Join("testdata", test.name+".txt")
-			text := s.Text(noon)
+			text := s.Text(noon, view.Style{})
 			if *update {
 				if err := os.WriteFile(golden, []byte(text), 0o600); err != nil {
 					t.Fatal(err)

@@ -8,12 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/view"
 )
 
 // Text returns the screen. now zero: without ages.
-func (s Status) Text(now time.Time) string {
+func (s Status) Text(now time.Time, style view.Style) string {
 	age := func(at time.Time) string {
 		if at.IsZero() || now.IsZero() {
 			return ""
@@ -27,7 +28,7 @@ func (s Status) Text(now time.Time) string {
 		}
 	}
 	fact("Cluster", "%s", s.Cluster)
-	fact("State", "%s  %s", s.State, age(s.Since))
+	fact("State", "%s  %s", style.Health(s.health(), s.State), age(s.Since))
 	if w := s.Writer; w != nil {
 		fact("Writer", "%s  %s  on %s  at %s", w.ID, w.Name, cmp.Or(w.Node, "?"), w.Address)
 	} else {
@@ -51,11 +52,8 @@ func (s Status) Text(now time.Time) string {
 		fact("Request", "%s %s  %s", r.Kind, r.Args, r.State)
 	}
 	section := func(name string, t view.Table) {
-		if len(t.Rows) > 0 {
-			b.WriteString("\n" + name + "\n")
-			for line := range strings.Lines(t.String()) {
-				b.WriteString("  " + line)
-			}
+		if t.Len() > 0 {
+			b.WriteString("\n" + name + "\n" + view.Indent(t.Text(style), "  "))
 		}
 	}
 	section("Instances", s.instanceTable(age))
@@ -169,63 +167,82 @@ func (s Status) archive(age func(time.Time) string) string {
 }
 
 func (s Status) instanceTable(age func(time.Time) string) view.Table {
-	t := view.Table{Head: []string{"ID", "ROLE", "HEALTH", "SINCE", "NODE", "ADDRESS", "VERSION", "STREAMS", "LAG", "BEHIND", "NAME"}}
-	for _, i := range s.Instances {
-		streams, lag, behind := i.Streaming, "–", "–"
-		if i.Sync == "quorum" || i.Sync == "sync" {
-			streams += ", sync"
-		}
-		if i.LagBytes != nil {
-			lag = bytesText(*i.LagBytes)
-		}
-		if i.LagSeconds != nil {
-			behind = strconv.FormatFloat(*i.LagSeconds, 'f', 1, 64) + "s"
-		} else if i.LagBytes != nil && *i.LagBytes == 0 {
-			behind = "0.0s"
-		}
-		if i.Role == string(port.Writer) {
-			streams, lag, behind = "–", "–", "–"
-		}
-		t.Rows = append(t.Rows, []string{i.ID, i.Role, i.Health, cmp.Or(age(i.Since), "–"), cmp.Or(i.Node, "–"), cmp.Or(i.Address, "–"), cmp.Or(i.Version, "–"), cmp.Or(streams, "–"), lag, behind,
-			strings.TrimSpace(i.Name + "  " + i.Message)})
+	return view.TableOf(s.Instances, []view.Column[Instance]{
+		{Head: "ID", Cell: func(i Instance) string { return i.ID }},
+		{Head: "ROLE", Cell: func(i Instance) string { return i.Role }},
+		{Head: "HEALTH", Cell: func(i Instance) string { return i.Health }, Health: func(i Instance) view.Health { return view.HealthOf(i.Health) }},
+		{Head: "SINCE", Cell: func(i Instance) string { return cmp.Or(age(i.Since), "–") }},
+		{Head: "NODE", Cell: func(i Instance) string { return cmp.Or(i.Node, "–") }},
+		{Head: "ADDRESS", Cell: func(i Instance) string { return cmp.Or(i.Address, "–") }},
+		{Head: "VERSION", Cell: func(i Instance) string { return cmp.Or(i.Version, "–") }},
+		{Head: "STREAMS", Cell: func(i Instance) string { return cmp.Or(i.replication().streams, "–") }},
+		{Head: "LAG", Cell: func(i Instance) string { return i.replication().lag }},
+		{Head: "BEHIND", Cell: func(i Instance) string { return i.replication().behind }},
+		{Head: "NAME", Cell: func(i Instance) string { return strings.TrimSpace(i.Name + "  " + i.Message) }},
+	})
+}
+
+// replicationText is how an instance follows the writer.
+type replicationText struct{ streams, lag, behind string }
+
+func (i Instance) replication() replicationText {
+	t := replicationText{i.Streaming, "–", "–"}
+	if i.Role == string(port.Writer) {
+		return replicationText{"–", "–", "–"}
+	}
+	if i.Sync == "quorum" || i.Sync == "sync" {
+		t.streams += ", sync"
+	}
+	if i.LagBytes != nil {
+		t.lag = bytesText(*i.LagBytes)
+	}
+	if i.LagSeconds != nil {
+		t.behind = strconv.FormatFloat(*i.LagSeconds, 'f', 1, 64) + "s"
+	} else if i.LagBytes != nil && *i.LagBytes == 0 {
+		t.behind = "0.0s"
 	}
 	return t
 }
 
 func (s Status) subscriptionTable() view.Table {
-	t := view.Table{Head: []string{"SUBSCRIPTION", "DATABASE", "STATE", "LAG", "ERRORS"}}
-	for _, one := range s.Subscriptions {
-		lag := "–"
-		if one.LagBytes != nil {
-			lag = bytesText(*one.LagBytes)
-		}
-		t.Rows = append(t.Rows, []string{one.Name, one.Database, one.State, lag, strconv.FormatInt(one.Errors, 10)})
-	}
-	return t
+	return view.TableOf(s.Subscriptions, []view.Column[v1alpha1.SubscriptionStatus]{
+		{Head: "SUBSCRIPTION", Cell: func(s v1alpha1.SubscriptionStatus) string { return s.Name }},
+		{Head: "DATABASE", Cell: func(s v1alpha1.SubscriptionStatus) string { return s.Database }},
+		{Head: "STATE", Cell: func(s v1alpha1.SubscriptionStatus) string { return s.State }, Health: func(s v1alpha1.SubscriptionStatus) view.Health { return view.HealthOf(s.State) }},
+		{Head: "LAG", Cell: func(s v1alpha1.SubscriptionStatus) string {
+			if s.LagBytes == nil {
+				return "–"
+			}
+			return bytesText(*s.LagBytes)
+		}},
+		{Head: "ERRORS", Cell: func(s v1alpha1.SubscriptionStatus) string { return strconv.FormatInt(s.Errors, 10) }},
+	})
 }
 
 func (s Status) poolerTable() view.Table {
-	t := view.Table{Head: []string{"POOLER", "HEALTH", "ADDRESS", "WRITER"}}
-	for _, p := range s.Poolers {
-		address := "–"
-		if p.Address != "" {
-			address = net.JoinHostPort(p.Address, strconv.Itoa(int(p.Port)))
-		}
-		t.Rows = append(t.Rows, []string{p.Name, p.Health, address, strings.TrimSpace(cmp.Or(p.Writer, "–") + "  " + p.Message)})
-	}
-	return t
+	return view.TableOf(s.Poolers, []view.Column[v1alpha1.PoolerStatus]{
+		{Head: "POOLER", Cell: func(p v1alpha1.PoolerStatus) string { return p.Name }},
+		{Head: "HEALTH", Cell: func(p v1alpha1.PoolerStatus) string { return p.Health }, Health: func(p v1alpha1.PoolerStatus) view.Health { return view.HealthOf(p.Health) }},
+		{Head: "ADDRESS", Cell: func(p v1alpha1.PoolerStatus) string {
+			if p.Address == "" {
+				return "–"
+			}
+			return net.JoinHostPort(p.Address, strconv.Itoa(int(p.Port)))
+		}},
+		{Head: "WRITER", Cell: func(p v1alpha1.PoolerStatus) string {
+			return strings.TrimSpace(cmp.Or(p.Writer, "–") + "  " + p.Message)
+		}},
+	})
 }
 
 func (s Status) slotTable() view.Table {
-	t := view.Table{Head: []string{"SLOT", "FOR", "ACTIVE", "LOG", "KEPT"}}
-	for _, slot := range s.Slots {
-		active := "no"
-		if slot.Active {
-			active = "yes"
-		}
-		t.Rows = append(t.Rows, []string{slot.Name, cmp.Or(slot.Instance, "–"), active, cmp.Or(slot.WAL, "–"), bytesText(slot.RetainedBytes)})
-	}
-	return t
+	return view.TableOf(s.Slots, []view.Column[Slot]{
+		{Head: "SLOT", Cell: func(s Slot) string { return s.Name }},
+		{Head: "FOR", Cell: func(s Slot) string { return cmp.Or(s.Instance, "–") }},
+		{Head: "ACTIVE", Cell: func(s Slot) string { return map[bool]string{true: "yes", false: "no"}[s.Active] }},
+		{Head: "LOG", Cell: func(s Slot) string { return cmp.Or(s.WAL, "–") }},
+		{Head: "KEPT", Cell: func(s Slot) string { return bytesText(s.RetainedBytes) }},
+	})
 }
 
 func bytesText(n int64) string {
@@ -238,4 +255,9 @@ func bytesText(n int64) string {
 		return strconv.FormatFloat(float64(n)/(1<<20), 'f', 1, 64) + " MiB"
 	}
 	return strconv.FormatFloat(float64(n)/(1<<30), 'f', 1, 64) + " GiB"
+}
+
+// health judges the cluster as the exit code of status does.
+func (s Status) health() view.Health {
+	return map[int]view.Health{view.ExitDone: view.HealthOf(s.State), view.ExitActive: view.Progressing, view.ExitRemedy: view.Degraded}[s.Exit()]
 }

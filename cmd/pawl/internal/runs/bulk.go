@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -125,10 +126,10 @@ func (a verbs) bulk(ctx context.Context, o selection, by requestOptions, spec bu
 		return err
 	}
 	if o.confirmation.Dry || plan.Runs == 0 {
-		return a.Emit(plan, cli.NamesOf(plan.First, func(r view.Run) string { return r.ID }), func() string { return planText(spec.Verb, plan) })
+		return a.Emit(plan, cli.NamesOf(plan.First, func(r view.Run) string { return r.ID }), func() string { return planText(spec.Verb, plan, a.Style(a.Out)) })
 	}
 	if a.IsText() {
-		fmt.Fprint(a.Err, planText(spec.Verb, plan))
+		fmt.Fprint(a.Err, planText(spec.Verb, plan, a.Style(a.Err)))
 	}
 	if err := a.Confirm(o.confirmation); err != nil {
 		return err
@@ -152,23 +153,20 @@ func (a verbs) bulk(ctx context.Context, o selection, by requestOptions, spec bu
 }
 
 // planText is the plan of a bulk for people.
-func planText(verb runtype.Verb, plan view.BulkPlan) string {
+func planText(verb runtype.Verb, plan view.BulkPlan, style view.Style) string {
 	if plan.Runs == 0 {
 		return "no runs match\n"
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s:\n", verb, cli.CountText(plan.Runs, "run"))
-	groups := view.Table{Head: []string{"RUNS", "FLOW", "PHASE", "FAULT"}}
-	for _, g := range plan.Groups {
-		code := string(g.Fault)
-		if code == "" {
-			code = "-"
-		}
-		groups.Rows = append(groups.Rows, []string{strconv.Itoa(g.Runs), g.Flow, string(g.Phase), code})
-	}
-	b.WriteString(groups.String())
+	b.WriteString(view.TableOf(plan.Groups, []view.Column[bulk.Group]{
+		{Head: "RUNS", Cell: func(g bulk.Group) string { return strconv.Itoa(g.Runs) }},
+		{Head: "FLOW", Cell: func(g bulk.Group) string { return g.Flow }},
+		{Head: "PHASE", Cell: func(g bulk.Group) string { return string(g.Phase) }},
+		{Head: "FAULT", Cell: func(g bulk.Group) string { return cmp.Or(string(g.Fault), "-") }},
+	}).Text(style))
 	first := plan.First[:min(len(plan.First), firstRuns)]
-	fmt.Fprintf(&b, "the oldest of them:\n%s", view.RunTable(first, time.Now()).String())
+	fmt.Fprintf(&b, "the oldest of them:\n%s", view.RunTable(first, time.Now()).Text(style))
 	return b.String()
 }
 

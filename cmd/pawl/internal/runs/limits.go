@@ -90,16 +90,18 @@ func (a verbs) listLimits(ctx context.Context, api *client.Client) error {
 		}
 	}
 	var keys []string
-	t := view.Table{Head: []string{"KEY", "AT ONCE", "RUNNING", "WAITING", "SET BY"}}
 	for _, l := range all.Items {
-		by := "flow"
-		if l.Set {
-			by = "limits"
-		}
 		keys = append(keys, l.Key)
-		t.Rows = append(t.Rows, []string{l.Key, strconv.Itoa(l.AtOnce), strconv.Itoa(l.Running), strconv.Itoa(l.Waiting), by})
 	}
-	return a.Emit(all, keys, t.String)
+	return a.Emit(all, keys, func() string {
+		return view.TableOf(all.Items, []view.Column[view.Limit]{
+			{Head: "KEY", Cell: func(l view.Limit) string { return l.Key }},
+			{Head: "AT ONCE", Cell: func(l view.Limit) string { return strconv.Itoa(l.AtOnce) }},
+			{Head: "RUNNING", Cell: func(l view.Limit) string { return strconv.Itoa(l.Running) }},
+			{Head: "WAITING", Cell: func(l view.Limit) string { return strconv.Itoa(l.Waiting) }},
+			{Head: "SET BY", Cell: func(l view.Limit) string { return map[bool]string{true: "limits", false: "flow"}[l.Set] }},
+		}).Text(a.Style(a.Out))
+	})
 }
 
 func (a verbs) completeLimits(cmd *cobra.Command, args []string, _ string) (keys []string, _ cobra.ShellCompDirective) {

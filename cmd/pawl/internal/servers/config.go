@@ -14,7 +14,7 @@ import (
 )
 
 // ofClients are flags that do not concern a server.
-var ofClients = []string{"as", "config", "help", "no-color", "output", "server", "server-context", "timeout"}
+var ofClients = []string{"as", "color", "config", "help", "output", "server", "server-context", "timeout"}
 
 // effective is the configuration that a server would run with.
 type effective struct {

@@ -67,13 +67,11 @@ first group), or a node. The fault clear ends all that last.`,
 }
 
 func (a verbs) listFaults() error {
-	all := sandbox.Faults()
-	return a.Emit(cli.ListOf(all), cli.NamesOf(all, func(f sandbox.Fault) string { return f.Name }), func() string {
-		t := view.Table{Head: []string{"FAULT", "TARGET", "LASTS", "DOES"}}
-		for _, f := range all {
-			t.Rows = append(t.Rows, []string{f.Name, f.Target, map[bool]string{true: "yes", false: "no"}[f.Lasts], f.Does})
-		}
-		return t.String()
+	return cli.EmitList(a.App, sandbox.Faults(), func(f sandbox.Fault) string { return f.Name }, "", []view.Column[sandbox.Fault]{
+		{Head: "FAULT", Cell: func(f sandbox.Fault) string { return f.Name }},
+		{Head: "TARGET", Cell: func(f sandbox.Fault) string { return f.Target }},
+		{Head: "LASTS", Cell: func(f sandbox.Fault) string { return map[bool]string{true: "yes", false: "no"}[f.Lasts] }},
+		{Head: "DOES", Cell: func(f sandbox.Fault) string { return f.Does }},
 	})
 }
 

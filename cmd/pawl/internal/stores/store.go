@@ -322,7 +322,7 @@ func (a verbs) importRuns(ctx context.Context, from, subject string) (err error)
 		return err
 	}
 	damaged := imported.Damaged()
-	if err := a.Emit(importReport(imported, written), nil, func() string { return importText(imported, written) }); err != nil {
+	if err := a.Emit(importReport(imported, written), nil, func() string { return importText(imported, written, a.Style(a.Out)) }); err != nil {
 		return err
 	}
 	if len(damaged) > 0 {
@@ -363,16 +363,20 @@ func importReport(i classic.Imported, w classic.Written) importView {
 	return importView{runs, w.New, w.Known, i.Ignored}
 }
 
-func importText(i classic.Imported, w classic.Written) string {
-	t := view.Table{Head: []string{"KEY", "ID", "FLOW", "PHASE", "NOTE"}}
-	for _, r := range i.Runs {
-		note := strings.Join(r.Notes, "; ")
-		if r.Damage != "" {
-			note = "damaged: " + r.Damage
-		}
-		t.Rows = append(t.Rows, []string{r.Key, view.Short(r.Run.ID), r.Run.Flow, string(r.Run.Phase), note})
-	}
-	text := t.String()
+func importText(i classic.Imported, w classic.Written, style view.Style) string {
+	type imported = classic.ImportedRun
+	text := view.TableOf(i.Runs, []view.Column[imported]{
+		{Head: "KEY", Cell: func(r imported) string { return r.Key }},
+		{Head: "ID", Cell: func(r imported) string { return view.Short(r.Run.ID) }},
+		{Head: "FLOW", Cell: func(r imported) string { return r.Run.Flow }},
+		{Head: "PHASE", Cell: func(r imported) string { return string(r.Run.Phase) }},
+		{Head: "NOTE", Cell: func(r imported) string {
+			if r.Damage != "" {
+				return "damaged: " + r.Damage
+			}
+			return strings.Join(r.Notes, "; ")
+		}},
+	}).Text(style)
 	for _, key := range i.Ignored {
 		text += "ignored " + key + ": it is no run record\n"
 	}

@@ -34,9 +34,9 @@ func Deprecated(c *v1beta2.FoundationDBCluster) []Deprecation {
 
 // DeprecationTable is the table of these fields.
 func DeprecationTable(all []Deprecation) view.Table {
-	t := view.Table{Head: []string{"CLUSTER", "FIELD", "INSTEAD"}}
-	for _, d := range all {
-		t.Rows = append(t.Rows, []string{d.Cluster, d.Field, d.Instead})
-	}
-	return t
+	return view.TableOf(all, []view.Column[Deprecation]{
+		{Head: "CLUSTER", Cell: func(d Deprecation) string { return d.Cluster }},
+		{Head: "FIELD", Cell: func(d Deprecation) string { return d.Field }},
+		{Head: "INSTEAD", Cell: func(d Deprecation) string { return d.Instead }},
+	})
 }

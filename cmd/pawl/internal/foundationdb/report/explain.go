@@ -122,11 +122,13 @@ func VersionsOf(f Facts) Versions {
 
 // VersionTable is the table of the versions of clusters.
 func VersionTable(all []Versions) view.Table {
-	t := view.Table{Head: []string{"CLUSTER", "VERSION", "RUNNING", "IMAGES"}}
-	for _, v := range all {
-		t.Rows = append(t.Rows, []string{v.Cluster, v.Version, cmp.Or(v.Running, fdbview.None), cmp.Or(counts(v.Images), fdbview.None)})
-	}
-	return t
+	return view.TableOf(all, []view.Column[Versions]{
+		{Head: "CLUSTER", Cell: func(v Versions) string { return v.Cluster }},
+		{Head: "VERSION", Cell: func(v Versions) string { return v.Version }},
+		{Head: "RUNNING", Cell: func(v Versions) string { return cmp.Or(v.Running, fdbview.None) }},
+		{Head: "IMAGES", Cell: func(v Versions) string { return cmp.Or(counts(v.Images), fdbview.None) }},
+		{Head: "SERVERS", Wide: true, Cell: func(v Versions) string { return cmp.Or(counts(v.Servers), fdbview.None) }},
+	})
 }
 
 func counts(m map[string]int) string {

@@ -1,0 +1,105 @@
+package view
+
+import (
+	"strings"
+
+	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runtype"
+)
+
+// Health says how good a state is. A terminal shows it as the color of the state.
+type Health int
+
+const (
+	Unjudged    Health = iota // no color
+	Healthy                   // green
+	Progressing               // yellow: under way, waiting, or held by a person
+	Degraded                  // red: failed, or held by a fault
+	Over                      // dim: it does nothing any more, and should not
+)
+
+// Health colors a text.
+func (s Style) Health(h Health, text string) string { return s.paint(h.color(), text) }
+
+func (h Health) color() color { return []color{plain, green, yellow, red, dim}[h] }
+
+// words are the states that tell by themselves how good they are, in small letters.
+var words = map[string]Health{
+	"running": Healthy, "ready": Healthy, "active": Healthy, "healthy": Healthy, "available": Healthy, "succeeded": Healthy, "done": Healthy,
+	"enabled": Healthy, "true": Healthy, "yes": Healthy, "ok": Healthy, "passed": Healthy, "reconciled": Healthy, "present": Healthy, "completed": Healthy,
+	"rolloutsucceed": Healthy, "complete": Healthy, "idle": Healthy, "the same": Healthy, "streaming": Healthy, "works": Healthy,
+
+	"queued": Progressing, "waiting": Progressing, "retrying": Progressing, "cancelling": Progressing, "paused": Progressing, "pending": Progressing,
+	"created": Progressing, "new": Progressing, "intent": Progressing, "closing": Progressing, "progressing": Progressing, "recovery": Progressing,
+	"drifted": Progressing, "rollinginbatches": Progressing, "rollingback": Progressing, "locatingtargetapp": Progressing, "verifyingspec": Progressing, "unknown": Progressing, "later": Progressing, "accepted": Progressing,
+
+	"alert": Degraded, "expunge": Degraded, "failed": Degraded, "interrupted": Degraded, "refused": Degraded, "unavailable": Degraded, "unhealthy": Degraded,
+	"false": Degraded, "leaked": Degraded, "dead": Degraded, "error": Degraded, "lost": Degraded, "rolloutfailed": Degraded, "degraded": Degraded,
+	"down": Degraded, "unreachable": Degraded, "broken": Degraded, "failing": Degraded, "differ": Degraded, "invalid": Degraded, "revoked": Over, "expired": Over,
+
+	"stopped": Over, "destroyed": Over, "cancelled": Over, "gone": Over, "never_created": Over, "forgotten": Over, "skipped": Over, "undone": Over,
+	"disabled": Over, "hibernated": Over, "to come": Over, "ended": Over, "inactive": Over,
+}
+
+// HealthOf judges a state by its word: Running is Healthy, Alert is Degraded. A word in -ing is Progressing.
+func HealthOf(state string) Health {
+	word := strings.ToLower(state)
+	h, known := words[word]
+	if !known && strings.HasSuffix(word, "ing") {
+		return Progressing
+	}
+	return h
+}
+
+// HealthOfRun judges the phase of a run: one that a fault has paused is Degraded, one that a person has
+// paused is Progressing.
+func HealthOfRun(r Run) Health {
+	switch r.Phase {
+	case runtype.Succeeded:
+		return Healthy
+	case runtype.Cancelled:
+		return Over
+	case runtype.Paused:
+		if r.Fault != nil && r.Fault.Code != workflow.PausedByPerson.Code && r.Fault.Code != workflow.CancelledByPerson.Code {
+			return Degraded
+		}
+	}
+	if r.Warning != "" {
+		return Degraded
+	}
+	return Progressing
+}
+
+// healthOfStep judges the phase of a step.
+func healthOfStep(phase runtype.StepPhase) Health {
+	switch phase {
+	case runtype.StepDone:
+		return Healthy
+	case runtype.StepFailed:
+		return Degraded
+	case runtype.StepSkipped, runtype.StepUndone, runtype.StepPending:
+		return Over
+	}
+	return Progressing
+}
+
+// health judges the state of an object: with a fault it is Degraded, while work is in progress Progressing, else
+// what its word says.
+func (s State) health() Health {
+	switch {
+	case s.Fault != nil:
+		return Degraded
+	case s.Progressing || s.Behind:
+		return Progressing
+	}
+	return HealthOf(s.State)
+}
+
+// health judges a condition whose type says that True is good.
+func (c Condition) health() Health {
+	switch c.Type {
+	case "Ready", "Available", "Healthy", "Reconciled", "Succeeded":
+		return HealthOf(c.Status)
+	}
+	return Unjudged
+}
