@@ -87,6 +87,29 @@ bin/rclone: test/s3bin/go.mod test/s3bin/go.sum test/s3bin/main.go
 	$(GO) -C test/s3bin build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ .
 	@touch $@
 
+# As in controlplane: each program of Kubernetes is asked for its version.
+.PHONY: node-programs
+node-programs: controlplane ## build kubelet, kube-proxy, kubeadm and CoreDNS into bin/node, once per version, and what the images of the node are made of
+	@mkdir -p bin/node
+	@for name in kubeadm kubelet kube-proxy; do \
+		case $$name in kubeadm) ask='version -o short';; *) ask=--version;; esac; \
+		if test -x bin/node/$$name && bin/node/$$name $$ask 2>/dev/null | grep -qw '$(KUBE_VERSION)'; then continue; fi; \
+		echo "building bin/node/$$name $(KUBE_VERSION)"; \
+		$(GO) -C test/nodebin build -trimpath -ldflags '$(KUBE_LDFLAGS)' -o $(CURDIR)/bin/node/$$name k8s.io/kubernetes/cmd/$$name || exit 1; \
+	done
+	@CGO_ENABLED=0 $(GO) -C test/nodebin/coredns build -trimpath -ldflags '-s -w' -o $(CURDIR)/bin/node/coredns .
+	@CGO_ENABLED=0 $(GO) -C test build -trimpath -ldflags '-s -w' -o $(CURDIR)/bin/node/pause ./node/pause
+	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/node/pawl ./cmd/pawl
+	@$(GO) -C test build -o $(CURDIR)/bin/node/real-cluster ./node/cmd
+
+.PHONY: real-cluster
+real-cluster: node-programs ## a real Kubernetes node on this machine, as root: containerd, kubelet, kube-proxy, CoreDNS; prints KUBECONFIG and stays
+	@bin/node/real-cluster up
+
+.PHONY: real-cluster-down
+real-cluster-down: ## remove that node
+	@bin/node/real-cluster down
+
 .PHONY: dev-cluster
 dev-cluster: build controlplane ## a Kubernetes control plane and a fake kubelet for you: prints KUBECONFIG, stays until Ctrl-C (ARGS='-mode process')
 	@$(GO) -C test build -o $(CURDIR)/bin/dev-cluster ./controlplane/cmd

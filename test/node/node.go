@@ -31,7 +31,7 @@ var (
 		Remedy: "Be root on Linux with cgroups, and install what the message names: apt-get install containerd runc containernetworking-plugins nftables iproute2 mmdebstrap. Programs of Kubernetes are built by `make node-programs`.",
 	})
 	Exists = fault.Declare(fault.Kind{
-		Code: "NODE_EXISTS", Class: fault.Conflict,
+		Code: "NODE_EXISTS", Class: fault.Blocked,
 		Title:  "a node is on this machine already",
 		Remedy: "Use it, or remove it with `make real-cluster-down`.",
 	})
