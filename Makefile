@@ -98,8 +98,8 @@ node-programs: controlplane ## build kubelet, kube-proxy, kubeadm and CoreDNS in
 		$(GO) -C test/nodebin build -trimpath -ldflags '$(KUBE_LDFLAGS)' -o $(CURDIR)/bin/node/$$name k8s.io/kubernetes/cmd/$$name || exit 1; \
 	done
 	@CGO_ENABLED=0 $(GO) -C test/nodebin/coredns build -trimpath -ldflags '-s -w' -o $(CURDIR)/bin/node/coredns .
-	@CGO_ENABLED=0 $(GO) -C test build -trimpath -ldflags '-s -w' -o $(CURDIR)/bin/node/pause ./node/pause
-	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/node/pawl ./cmd/pawl
+	@CGO_ENABLED=0 $(GO) -C test build -ldflags '-s -w' -o $(CURDIR)/bin/node/pause ./node/pause
+	@CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/node/pawl ./cmd/pawl
 	@$(GO) -C test build -o $(CURDIR)/bin/node/real-cluster ./node/cmd
 
 .PHONY: real-cluster
@@ -161,6 +161,17 @@ test-fdb: bin/testsum build controlplane ## the lives of simulated FoundationDB 
 	PAWL_TEST_FDB=whole $(TESTSUM) . -- -count 1 -timeout 30m ./operator/foundationdb/clusters
 	PAWL_TEST_FDB=whole $(TESTSUM) test -- -count 1 -timeout 1h ./foundationdb
 	PAWL_TEST_FDB=whole $(TESTSUM) test -- -count 1 -timeout 20m -run FoundationDB ./e2e
+
+.PHONY: test-node
+test-node: node-programs ## start a real Kubernetes node on this machine, as root, run the tests of test-cluster on it, and remove it
+	@test ! -e /var/lib/pawl-node || { echo 'a node is on this machine: make real-cluster-down'; exit 1; }
+	@status=0; bin/node/real-cluster up && $(MAKE) test-cluster KUBECONFIG=/var/lib/pawl-node/admin.conf || status=1; \
+	bin/node/real-cluster down || status=1; exit $$status
+
+.PHONY: test-cluster
+test-cluster: bin/testsum ## the tests of shared-storage clusters on a real Kubernetes cluster of yours: KUBECONFIG=FILE (PAWL_TEST_IMAGE names the image of Pawl)
+	@test -n '$(KUBECONFIG)' || { echo 'usage: make test-cluster KUBECONFIG=FILE'; exit 2; }
+	PAWL_TEST_KUBECONFIG=$(abspath $(KUBECONFIG)) $(TESTSUM) test -- -count 1 -timeout 40m -v ./realcluster
 
 # Transcripts show times, which the detector stretches: they run without it.
 # Lives of clusters take ten times as long with it: a sample of them runs.

@@ -50,7 +50,7 @@ func (n *Node) startKubelet(ctx context.Context) error {
 	if err := os.WriteFile(path("resolv.conf"), nil, 0o644); err != nil { // pods of the node's network ask nobody
 		return err
 	}
-	if err := n.start("kubelet", n.program("kubelet"), "--config="+path("kubelet.yaml"), "--kubeconfig="+path("kubelet.conf"), "--root-dir="+path("kubelet"),
+	if err := n.start("kubelet", n.program("kubelet"), "--config="+path("kubelet.yaml"), "--kubeconfig="+path("kubelet.conf"), "--root-dir="+path("kubelet"), "--cert-dir="+path("kubelet/pki"),
 		"--node-ip="+Address, "--hostname-override="+Name); err != nil {
 		return err
 	}

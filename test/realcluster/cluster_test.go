@@ -1,6 +1,8 @@
 package realcluster_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -18,9 +20,13 @@ func TestInstall(t *testing.T) {
 	f.create()
 	t.Logf("\n%s", f.kubectl("get", "ssc,pods,pvc", "-o", "wide"))
 	f.kubectl("delete", "ssc", sample, "--timeout=3m")
-	if left := f.kubectl("get", "pods,pvc,svc,deploy,secrets,leases", "-l", "pawl.dev/cluster="+sample, "-o", "name"); strings.Contains(left, "/") {
-		t.Errorf("left: %s", left)
-	}
+	f.await(time.Minute, "nothing is left", func(context.Context) error {
+		left := f.kubectl("get", "pods,pvc,svc,deploy,secrets,leases", "-l", "pawl.dev/cluster="+sample, "-o", "name")
+		if strings.Contains(left, "/") {
+			return errors.New(left)
+		}
+		return nil
+	})
 }
 
 // Of a client that writes through the Service no answered row is lost, whatever is done to the

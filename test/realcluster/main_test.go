@@ -14,11 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/test/controlplane"
@@ -38,6 +40,7 @@ func TestMain(m *testing.M) {
 		fmt.Println("nothing is tested: " + variable + " names no cluster (make test-node, make test-cluster)")
 		return
 	}
+	log.SetLogger(logr.Discard())
 	var err error
 	if programs, err = os.MkdirTemp("", "pawl-realcluster-"); err != nil {
 		panic(err)
@@ -134,7 +137,11 @@ func (f *fixture) command(ctx context.Context, args ...string) *exec.Cmd {
 	if !slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "--namespace=") }) && f.namespace != "" && args[0] != "apply" {
 		all = append(all, "--namespace="+f.namespace)
 	}
-	return exec.CommandContext(ctx, filepath.Join(f.root, "bin", "kubectl"), append(all, args...)...)
+	program, err := exec.LookPath("kubectl")
+	if err != nil {
+		program = filepath.Join(f.root, "bin", "kubectl")
+	}
+	return exec.CommandContext(ctx, program, append(all, args...)...)
 }
 
 func (f *fixture) kubectl(args ...string) string {

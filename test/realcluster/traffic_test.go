@@ -10,14 +10,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 )
 
-// client is the pod that the traffic comes from; the image of the database has a shell.
+// clientPod is the pod that the traffic comes from; the image of the database has a shell.
 const clientPod = `apiVersion: v1
 kind: Pod
 metadata: {name: client, namespace: %s}
@@ -43,17 +42,16 @@ type traffic struct {
 	answer *bufio.Scanner
 }
 
-var built = sync.OnceValues(func() (func(arch string) (string, error), error) {
-	return func(arch string) (string, error) {
-		program := filepath.Join(programs, "traffic-"+arch)
-		cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", program, "./traffic")
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("%w\n%s", err, out)
-		}
-		return program, nil
-	}, nil
-})
+// build builds the client's program for the processor of a node.
+func build(arch string) (string, error) {
+	program := filepath.Join(programs, "traffic-"+arch)
+	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", program, "./traffic")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return program, nil
+}
 
 // write begins to write to the sample, and returns once a row is committed.
 func (f *fixture) write() *traffic {
@@ -62,10 +60,6 @@ func (f *fixture) write() *traffic {
 		f.t.Fatal(err)
 	}
 	f.kubectl("wait", "--for=condition=Ready", "pod/client", "--timeout=2m")
-	build, err := built()
-	if err != nil {
-		f.t.Fatal(err)
-	}
 	node := f.kubectl("get", "pod", "client", "-o", "jsonpath={.spec.nodeName}")
 	program, err := build(f.kubectl("get", "node", node, "-o", "jsonpath={.status.nodeInfo.architecture}"))
 	if err != nil {
