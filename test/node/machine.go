@@ -58,33 +58,49 @@ var settings = map[string]string{
 	"kernel/keys/root_maxbytes":          "",
 }
 
+// folders that programs use wherever Dir is. Those that Start has not found are removed by Stop.
+var folders = []string{"/var/lib/kubelet", "/var/lib/cni", "/var/log/containers", "/run/containerd"}
+
+// before is what Start has found, so that Stop leaves the same.
+type before struct {
+	Settings map[string]string
+	Absent   []string // of folders
+}
+
 func (n *Node) setKernel(context.Context) error {
-	before := map[string]string{}
+	b := before{Settings: map[string]string{}}
 	for name := range settings {
 		if value, err := os.ReadFile(filepath.Join("/proc/sys", name)); err == nil {
-			before[name] = strings.TrimSpace(string(value))
+			b.Settings[name] = strings.TrimSpace(string(value))
 		}
 	}
-	text, err := json.Marshal(before)
+	for _, folder := range folders {
+		if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
+			b.Absent = append(b.Absent, folder)
+		}
+	}
+	text, err := json.Marshal(b)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(path("kernel.json"), text, 0o600); err != nil {
+	if err := os.WriteFile(path("before.json"), text, 0o600); err != nil {
 		return err
 	}
 	return writeSettings(settings)
 }
 
-func (n *Node) resetKernel(context.Context) error {
-	text, err := os.ReadFile(path("kernel.json"))
+// readBefore returns nothing when Start has not come so far.
+func readBefore() (b before, err error) {
+	text, err := os.ReadFile(path("before.json"))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil
+		return b, nil
 	}
-	before := map[string]string{}
-	if err := errors.Join(err, json.Unmarshal(text, &before)); err != nil {
-		return err
-	}
-	return writeSettings(before)
+	return b, errors.Join(err, json.Unmarshal(text, &b))
+}
+
+func (n *Node) resetKernel(context.Context) error {
+	b, err := readBefore()
+	return errors.Join(err, writeSettings(b.Settings))
 }
 
 func writeSettings(values map[string]string) error {
@@ -153,23 +169,14 @@ func (n *Node) unmount(context.Context) error {
 	return err
 }
 
-// removeFiles removes Dir, and what programs with fixed folders have left elsewhere.
+// removeFiles removes Dir, last of all: what was before is in it.
 func (n *Node) removeFiles(context.Context) error {
 	if left := programs(); len(left) > 0 {
 		return Failed.Errorf("%d processes are left", len(left))
 	}
-	links, _ := filepath.Glob("/var/log/containers/*")
-	for _, link := range links {
-		if to, err := os.Readlink(link); err == nil && strings.HasPrefix(to, Dir+"/") {
-			os.Remove(link)
-		}
+	b, err := readBefore()
+	for _, folder := range b.Absent {
+		err = errors.Join(err, os.RemoveAll(folder))
 	}
-	results, _ := filepath.Glob("/var/lib/cni/results/" + network + "-*")
-	for _, result := range results {
-		os.Remove(result)
-	}
-	for _, dir := range []string{"/var/log/containers", "/var/lib/cni/results", "/var/lib/cni/cache", "/var/lib/cni", "/run/containerd/s", "/run/containerd/fifo", "/run/containerd"} {
-		os.Remove(dir) // while it is empty
-	}
-	return os.RemoveAll(Dir)
+	return errors.Join(err, os.RemoveAll(Dir))
 }
