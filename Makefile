@@ -169,9 +169,9 @@ test-node: node-programs ## start a real Kubernetes node on this machine, as roo
 	bin/node/real-cluster down || status=1; exit $$status
 
 .PHONY: test-cluster
-test-cluster: bin/testsum ## the tests of shared-storage clusters on a real Kubernetes cluster of yours: KUBECONFIG=FILE (PAWL_TEST_IMAGE names the image of Pawl)
+test-cluster: ## the tests of shared-storage clusters on a real Kubernetes cluster of yours: KUBECONFIG=FILE (PAWL_TEST_IMAGE names the image of Pawl)
 	@test -n '$(KUBECONFIG)' || { echo 'usage: make test-cluster KUBECONFIG=FILE'; exit 2; }
-	PAWL_TEST_KUBECONFIG=$(abspath $(KUBECONFIG)) $(TESTSUM) test -- -count 1 -timeout 40m -v ./realcluster
+	PAWL_TEST_KUBECONFIG=$(abspath $(KUBECONFIG)) $(GO) -C test test -count 1 -timeout 40m -v ./realcluster
 
 # Transcripts show times, which the detector stretches: they run without it.
 # Lives of clusters take ten times as long with it: a sample of them runs.
