@@ -87,6 +87,29 @@ bin/rclone: test/s3bin/go.mod test/s3bin/go.sum test/s3bin/main.go
 	$(GO) -C test/s3bin build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ .
 	@touch $@
 
+# As in controlplane: each program of Kubernetes is asked for its version.
+.PHONY: node-programs
+node-programs: controlplane ## build kubelet, kube-proxy, kubeadm and CoreDNS into bin/node, once per version, and what the images of the node are made of
+	@mkdir -p bin/node
+	@for name in kubeadm kubelet kube-proxy; do \
+		case $$name in kubeadm) ask='version -o short';; *) ask=--version;; esac; \
+		if test -x bin/node/$$name && bin/node/$$name $$ask 2>/dev/null | grep -qw '$(KUBE_VERSION)'; then continue; fi; \
+		echo "building bin/node/$$name $(KUBE_VERSION)"; \
+		$(GO) -C test/nodebin build -trimpath -ldflags '$(KUBE_LDFLAGS)' -o $(CURDIR)/bin/node/$$name k8s.io/kubernetes/cmd/$$name || exit 1; \
+	done
+	@CGO_ENABLED=0 $(GO) -C test/nodebin/coredns build -trimpath -ldflags '-s -w' -o $(CURDIR)/bin/node/coredns .
+	@CGO_ENABLED=0 $(GO) -C test build -ldflags '-s -w' -o $(CURDIR)/bin/node/pause ./node/pause
+	@CGO_ENABLED=0 $(GO) build -ldflags '$(LDFLAGS)' -o bin/node/pawl ./cmd/pawl
+	@$(GO) -C test build -o $(CURDIR)/bin/node/real-cluster ./node/cmd
+
+.PHONY: real-cluster
+real-cluster: node-programs ## a real Kubernetes node on this machine, as root: containerd, kubelet, kube-proxy, CoreDNS; prints KUBECONFIG and stays
+	@bin/node/real-cluster up
+
+.PHONY: real-cluster-down
+real-cluster-down: ## remove that node
+	@bin/node/real-cluster down
+
 .PHONY: dev-cluster
 dev-cluster: build controlplane ## a Kubernetes control plane and a fake kubelet for you: prints KUBECONFIG, stays until Ctrl-C (ARGS='-mode process')
 	@$(GO) -C test build -o $(CURDIR)/bin/dev-cluster ./controlplane/cmd
@@ -138,6 +161,17 @@ test-fdb: bin/testsum build controlplane ## the lives of simulated FoundationDB 
 	PAWL_TEST_FDB=whole $(TESTSUM) . -- -count 1 -timeout 30m ./operator/foundationdb/clusters
 	PAWL_TEST_FDB=whole $(TESTSUM) test -- -count 1 -timeout 1h ./foundationdb
 	PAWL_TEST_FDB=whole $(TESTSUM) test -- -count 1 -timeout 20m -run FoundationDB ./e2e
+
+.PHONY: test-node
+test-node: node-programs ## start a real Kubernetes node on this machine, as root, run the tests of test-cluster on it, and remove it
+	@test ! -e /var/lib/pawl-node || { echo 'a node is on this machine: make real-cluster-down'; exit 1; }
+	@status=0; bin/node/real-cluster up && $(MAKE) test-cluster KUBECONFIG=/var/lib/pawl-node/admin.conf || status=1; \
+	bin/node/real-cluster down || status=1; exit $$status
+
+.PHONY: test-cluster
+test-cluster: ## the tests of shared-storage clusters on a real Kubernetes cluster of yours: KUBECONFIG=FILE (PAWL_TEST_IMAGE names the image of Pawl)
+	@test -n '$(KUBECONFIG)' || { echo 'usage: make test-cluster KUBECONFIG=FILE'; exit 2; }
+	PAWL_TEST_KUBECONFIG=$(abspath $(KUBECONFIG)) $(GO) -C test test -count 1 -timeout 40m -v ./realcluster
 
 # Transcripts show times, which the detector stretches: they run without it.
 # Lives of clusters take ten times as long with it: a sample of them runs.
