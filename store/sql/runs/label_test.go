@@ -48,7 +48,7 @@ func withLabel(t *testing.T, s sql.Store, key, value string) int {
 // of earlier runs.
 func isMigration(t *testing.T, dialect string) {
 	t.Helper()
-	if !slices.ContainsFunc(db.Migrations(dialect), func(m db.Migration) bool { return m.Name == db.LabelMigration }) {
+	if !slices.ContainsFunc(db.Migrations(dialect), func(m db.Migration) bool { return m.Title() == db.LabelMigration }) {
 		t.Errorf("%s has no migration %s", dialect, db.LabelMigration)
 	}
 }
@@ -71,7 +71,7 @@ func TestFinding12LabelsOfEarlierRunsAreIndexedSQLite(t *testing.T) {
 	if err := sqlite.Execute(conn, "DELETE FROM run_label"); err != nil {
 		t.Fatal(err)
 	}
-	if err := runs.IndexLabels(runssqlite.Births)(sqlite.NewSession(conn)); err != nil {
+	if err := runssqlite.Fills[db.LabelMigration](sqlite.NewSession(conn)); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.Close(); err != nil {
@@ -128,7 +128,7 @@ func TestFinding12LabelsOfEarlierRunsAreIndexedPostgres(t *testing.T) {
 		if _, err := tx.Exec(t.Context(), "DELETE FROM run_label"); err != nil {
 			return err
 		}
-		return runs.IndexLabels(runspostgres.Births)(postgres.NewSession(t.Context(), tx))
+		return runspostgres.Fills[db.LabelMigration](postgres.NewSession(t.Context(), tx))
 	})
 	if err != nil {
 		t.Fatal(err)
