@@ -6,7 +6,6 @@ import (
 
 	"github.com/pawl-dev/pawl/store/sql/codec"
 	"github.com/pawl-dev/pawl/store/sql/db"
-	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
@@ -33,7 +32,7 @@ func (t Texts) Fills(births string) db.Fills {
 			if _, err := codec.ReadBody(body, &r); err != nil || r.Fault == nil {
 				return nil
 			}
-			return []db.Statement{{SQL: "UPDATE run SET fault = $2 WHERE " + key + " = $1", Args: []any{run, string(runstore.PausedBy(&r))}}}
+			return []db.Statement{{SQL: "UPDATE run SET fault = $1 WHERE " + key + " = $2", Args: []any{FaultOf(&r), run}}}
 		}),
 	}
 }
