@@ -69,13 +69,13 @@ func (w *world) List(_ context.Context, q runstore.Query) (page []*runtype.Run, 
 func (w *world) Count(_ context.Context, q runstore.Query) ([]runstore.RunCount, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var tally runstore.Tally
+	var counter runstore.Counter
 	for _, r := range w.runs {
 		if q.Matches(r) {
-			tally.Add(r)
+			counter.Add(r)
 		}
 	}
-	return tally.Counts(), nil
+	return counter.Counts(), nil
 }
 
 func (w *world) Find(_ context.Context, id string) (runstore.Loaded, error) {

@@ -172,16 +172,16 @@ func (s *Store) Count(ctx context.Context, q runstore.Query) ([]runstore.RunCoun
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var tally runstore.Tally
+	var counter runstore.Counter
 	for _, e := range s.cache.sorted {
 		if e.removed {
 			continue
 		}
 		if head := headOf(e); q.Matches(&head) {
-			tally.Add(&head)
+			counter.Add(&head)
 		}
 	}
-	return tally.Counts(), nil
+	return counter.Counts(), nil
 }
 
 // matches applies a query to an object before it is decoded.

@@ -17,23 +17,23 @@ func PausedBy(r *runtype.Run) fault.Code {
 	return r.Fault.Code
 }
 
-// Tally counts runs for Lister.Count.
-type Tally map[RunCount]int
+// Counter counts runs for Lister.Count.
+type Counter map[RunCount]int
 
 // Add counts a run.
-func (t *Tally) Add(r *runtype.Run) {
-	if *t == nil {
-		*t = Tally{}
+func (c *Counter) Add(r *runtype.Run) {
+	if *c == nil {
+		*c = Counter{}
 	}
-	(*t)[RunCount{Flow: r.Flow, Phase: r.Phase, Fault: PausedBy(r)}]++
+	(*c)[RunCount{Flow: r.Flow, Phase: r.Phase, Fault: PausedBy(r)}]++
 }
 
 // Counts returns what was counted, in the order of Lister.Count.
-func (t Tally) Counts() []RunCount {
-	counts := make([]RunCount, 0, len(t))
-	for c, n := range t {
-		c.Runs = n
-		counts = append(counts, c)
+func (c Counter) Counts() []RunCount {
+	counts := make([]RunCount, 0, len(c))
+	for count, n := range c {
+		count.Runs = n
+		counts = append(counts, count)
 	}
 	SortCounts(counts)
 	return counts

@@ -77,13 +77,13 @@ func (m *Memory) Count(ctx context.Context, q Query) ([]RunCount, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var tally Tally
+	var counter Counter
 	for _, run := range m.order {
 		if !run.removed && q.Matches(&run.row) {
-			tally.Add(&run.row)
+			counter.Add(&run.row)
 		}
 	}
-	return tally.Counts(), nil
+	return counter.Counts(), nil
 }
 
 // Matches reports whether a run matches the query.

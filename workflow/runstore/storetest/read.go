@@ -112,11 +112,11 @@ func testList(t *testing.T, h Harness) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var tally runstore.Tally
+			var counter runstore.Counter
 			for _, r := range runs {
-				tally.Add(r)
+				counter.Add(r)
 			}
-			y.wantEqual("counts", counts, tally.Counts())
+			y.wantEqual("counts", counts, counter.Counts())
 		})
 	}
 	t.Run("counts by flow, phase and fault", func(t *testing.T) {
