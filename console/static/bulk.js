@@ -97,7 +97,7 @@ function askMany(verb, selection, me, done) {
   const again = () => { plan = null; clearTimeout(timer); timer = setTimeout(read, 250); };
   const box = dialog({
     title: `${title}: many runs`, verb: title, kind: verb === 'cancel' ? 'danger' : 'main',
-    content: html`<p>${text}</p><div class="form" onchange=${again} oninput=${again}>${fields.rows.map(([id, label, element]) => html`<label for=${id}>${label}</label>${element}`)}</div>
+    content: html`<p>${text}</p><div class="form" oninput=${again}>${fields.rows.map(([id, label, element]) => html`<label for=${id}>${label}</label>${element}`)}</div>
       <div class="form"><label for="reason">Why, for history</label>${reason}</div><h3>Which runs it will ask</h3>${place}`,
     ready: () => wrong || (plan ? '' : 'The plan is being made …'),
     act: async () => {

@@ -32,7 +32,7 @@ async function whyNot(page, verb) {
 test('a run is paused and resumed, and its steps are shown', { skip }, async () => {
   const run = await server.api('POST', '/v1/runs', { flow: 'Greet', subject: 'demo/default/c1' });
   const page = await open('#/runs');
-  await row(page, run.id.slice(-8)).getByText('Waiting').waitFor();
+  await row(page, `Mark run ${run.id.slice(-8)}`).getByText('Waiting').waitFor();
   await page.getByRole('link', { name: run.id.slice(-8) }).click();
   await page.getByRole('group', { name: /^Steps of run/ }).getByRole('rowheader', { name: 'Answer' }).waitFor();
   // the reason, the start and the deadline of the wait
@@ -102,14 +102,14 @@ test('the list of runs has filters in its address and counts, and asks many runs
   await page.screenshot({ path: join(shots, 'bulk.png') });
   await dialog.getByRole('button', { name: 'Pause', exact: true }).click();
   await dialog.waitFor({ state: 'detached' });
-  await counts.getByRole('button', { name: 'Paused 2' }).waitFor();
+  await counts.getByRole('button', { name: 'Paused 2', exact: true }).waitFor();
   await many.getByText('All 3 of this list').waitFor();
   assert.equal(await page.getByRole('checkbox', { checked: true }).count(), 0);
   const bulk = (await server.api('GET', '/v1/objects/Bulk')).items[0];
   assert.deepEqual([bulk.spec.verb, bulk.spec.ids, bulk.spec.planned, bulk.spec.reason], ['pause', [ids[0], ids[2]].sort(), 2, 'many at once']);
 
   // all of the list go on by a signal; one that needs a name says so
-  await counts.getByRole('button', { name: 'Paused 2' }).click();
+  await counts.getByRole('button', { name: 'Paused 2', exact: true }).click();
   await page.locator('.range', { hasText: '1–2 of 2' }).waitFor();
   await many.getByRole('button', { name: 'Resume' }).click();
   await dialog.getByRole('row', { name: /^2 Greet.*Paused/ }).waitFor();
