@@ -73,8 +73,9 @@ export function runsPage(main, { query, me }) {
   } }));
   const pick = bulks ? (r) => [html`<td class="pick"><label><input type="checkbox" checked=${marked.has(r.id)} onchange=${(e) => mark(r.id, e.target.checked)} /><span class="heard">Mark run ${r.id.slice(-8)}</span></label></td>`] : undefined;
 
-  const input = (name, label, more) => [h('label', { for: name }, label), h('input', { id: name, name, value: filter[name], oninput: (e) => set(name, e.target.value), ...more })];
-  const select = (name, label, options) => [h('label', { for: name }, label), h('select', { id: name, name, onchange: (e) => set(name, e.target.value) }, options.map(([value, text]) => h('option', { value, selected: value === filter[name] }, text)))];
+  const field = (name, label, element) => h('span', { class: 'field' }, h('label', { for: name }, label), element);
+  const input = (name, label, more) => field(name, label, h('input', { id: name, name, value: filter[name], oninput: (e) => set(name, e.target.value), ...more }));
+  const select = (name, label, options) => field(name, label, h('select', { id: name, name, onchange: (e) => set(name, e.target.value) }, options.map(([value, text]) => h('option', { value, selected: value === filter[name] }, text))));
   const times = spans.some(([v]) => v === filter.since) ? spans : [...spans, [filter.since, `since ${filter.since}`]];
   const form = make('form', { class: 'filter', role: 'search', onsubmit: (e) => e.preventDefault() },
     input('text', 'Search', { type: 'search', placeholder: 'id, flow, subject, label' }),
