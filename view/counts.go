@@ -9,7 +9,7 @@ import (
 
 // RunCounts are the runs of a selection, counted. Each list has the largest number first.
 type RunCounts struct {
-	Runs   int     `json:"runs" doc:"how many in all"`
+	Runs   int        `json:"runs" doc:"how many in all"`
 	Phases []RunCount `json:"phases" doc:"how many in each phase"`
 	Flows  []RunCount `json:"flows" doc:"how many of each flow"`
 	Faults []RunCount `json:"faults" doc:"how many are paused by each fault; its code is the name"`

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"zombiezen.com/go/sqlite"
-
 )
 
 const endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
