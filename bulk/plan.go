@@ -30,12 +30,13 @@ type Group struct {
 	Runs  int           `json:"runs"`
 }
 
-// Lister lists runs. A runstore.Lister is one.
+// Lister lists and counts runs. A runstore.Lister is one.
 type Lister interface {
+	Count(ctx context.Context, q runstore.Query) ([]runstore.RunCount, error)
 	List(ctx context.Context, q runstore.Query) (runs []*runtype.Run, cursor string, err error)
 }
 
-// MakePlan reads the runs of a spec page by page and counts them. It changes nothing.
+// MakePlan counts the runs of a spec and reads the oldest. It changes nothing.
 func MakePlan(ctx context.Context, runs Lister, s Spec, now time.Time) (Plan, error) {
 	p := Plan{At: now.UTC()}
 	if err := s.Check(); err != nil {
@@ -44,44 +45,25 @@ func MakePlan(ctx context.Context, runs Lister, s Spec, now time.Time) (Plan, er
 	if s.CreatedBefore.IsZero() {
 		s.CreatedBefore = p.At
 	}
-	counts := map[Group]int{}
-	for cursor := ""; ; {
-		q, err := s.query(cursor)
-		if err != nil {
-			return p, err
-		}
-		q.Limit = planPage
-		page, next, err := runs.List(ctx, q)
-		if err != nil {
-			return p, err
-		}
-		for _, r := range page {
-			if !s.matches(r) {
-				continue
-			}
-			if p.Runs++; len(p.First) < MaxFirst {
-				p.First = append(p.First, r)
-			}
-			g := Group{Flow: r.Flow, Phase: r.Phase}
-			if r.Fault != nil {
-				g.Fault = r.Fault.Code
-			}
-			counts[g]++
-		}
-		if cursor = next; next == "" {
-			break
-		}
+	q, err := s.query("")
+	if err != nil {
+		return p, err
+	}
+	counts, err := runs.Count(ctx, q)
+	if err != nil {
+		return p, err
+	}
+	q.Limit = MaxFirst
+	if p.First, _, err = runs.List(ctx, q); err != nil {
+		return p, err
 	}
 	p.Groups = []Group{}
-	for g, n := range counts {
-		g.Runs = n
-		p.Groups = append(p.Groups, g)
+	for _, c := range counts {
+		p.Runs += c.Runs
+		p.Groups = append(p.Groups, Group{Flow: c.Flow, Phase: c.Phase, Fault: c.Fault, Runs: c.Runs})
 	}
 	slices.SortFunc(p.Groups, func(a, b Group) int {
 		return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(a.Flow, b.Flow), cmp.Compare(a.Phase, b.Phase), cmp.Compare(a.Fault, b.Fault))
 	})
 	return p, nil
 }
-
-// planPage is the number of runs that a plan holds at once: the most that a store gives.
-const planPage = 1000

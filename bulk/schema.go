@@ -18,10 +18,13 @@ const specSchema = `{
   "type": "object", "required": ["verb"], "additionalProperties": false,
   "properties": {
     "verb": {"enum": ["resume", "pause", "cancel", "skip", "signal"], "description": "what is asked of each run"},
+    "ids": {"type": "array", "maxItems": 1000, "items": {"type": "string"}, "description": "only these runs: complete ids"},
     "flow": {"type": "string", "description": "only runs of this flow"},
     "fault": {"type": "string", "description": "only runs that are paused with this fault"},
     "phases": {"type": "array", "items": {"enum": ["Queued", "Running", "Waiting", "Paused", "Cancelling"]}, "description": "only runs in these phases; default: those that the verb is for"},
     "selector": {"type": "string", "description": "labels: key=value, key!=value, key, !key, separated by commas"},
+    "text": {"type": "string", "maxLength": 200, "description": "only runs with this in the id, the flow, the subject or a label (key=value)"},
+    "createdAfter": {"type": "string", "format": "date-time", "description": "only runs that were created then or later"},
     "createdBefore": {"type": "string", "format": "date-time", "description": "only runs that were created up to this time"},
     "actor": {"type": "string", "description": "the person behind the request"},
     "reason": {"type": "string", "description": "why, for the history of the runs"},

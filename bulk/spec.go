@@ -25,12 +25,22 @@ const VerbSignal runtype.Verb = "signal"
 // Verbs are the verbs of bulks.
 var Verbs = []runtype.Verb{runtype.VerbResume, runtype.VerbPause, runtype.VerbCancel, runtype.VerbSkip, VerbSignal}
 
-// Selection selects runs. At least one of Flow, Fault, Phases and Selector is needed.
+// MaxIDs is how many runs a selection names at most.
+const MaxIDs = 1000
+
+// maxText is the length of a text to look for.
+const maxText = 200
+
+// Selection selects the runs that match all of its fields. At least one of them is needed, and CreatedBefore is not enough.
 type Selection struct {
+	IDs      []string        `json:"ids,omitempty" maxItems:"1000" doc:"any of these runs: complete ids"`
 	Flow     string          `json:"flow,omitempty" doc:"name of the flow"`
 	Fault    fault.Code      `json:"fault,omitempty" doc:"code of the fault that a run is paused with"`
 	Phases   []runtype.Phase `json:"phases,omitempty" enum:"Queued,Running,Waiting,Paused,Cancelling" doc:"any of these; default: those that the verb is for"`
 	Selector string          `json:"selector,omitempty" doc:"labels: key=value, key!=value, key, !key, separated by commas"`
+	Text     string          `json:"text,omitempty" maxLength:"200" doc:"occurs in the id, the flow, the subject or a label (key=value), in small or capital letters"`
+	// CreatedAfter leaves out runs that were created earlier; zero: none.
+	CreatedAfter time.Time `json:"createdAfter,omitzero" doc:"only runs that were created then or later"`
 	// CreatedBefore leaves out runs that were created later; zero: none. A plan returns the time of its reading.
 	CreatedBefore time.Time `json:"createdBefore,omitzero" doc:"only runs that were created up to this time"`
 }
@@ -102,7 +112,21 @@ func (s Spec) Check() error {
 		wrong("verb", "%q is not resume, pause, cancel, skip or signal", s.Verb)
 	}
 	if s.Selection.isEmpty() {
-		found = append(found, Problem{what: "it selects every run: give at least one of flow, fault, phases, selector"})
+		found = append(found, Problem{what: "it selects every run: give at least one of ids, flow, fault, phases, selector, text, createdAfter"})
+	}
+	if len(s.IDs) > MaxIDs {
+		wrong("ids", "there are %d, and the limit is %d: select by flow, fault, selector or text", len(s.IDs), MaxIDs)
+	}
+	for i, id := range s.IDs {
+		if len(id) != runtype.IDLength {
+			found = append(found, Problem{[]string{"ids", fmt.Sprint(i)}, fmt.Sprintf("%q is no complete id of a run: it has %d characters", id, runtype.IDLength)})
+		}
+	}
+	if len(s.Text) > maxText {
+		wrong("text", "it has %d bytes, and the limit is %d", len(s.Text), maxText)
+	}
+	if !s.CreatedBefore.IsZero() && s.CreatedBefore.Before(s.CreatedAfter) {
+		wrong("createdBefore", "it is earlier than createdAfter")
 	}
 	for i, p := range s.Phases {
 		switch {
@@ -155,7 +179,7 @@ func (s Spec) Check() error {
 }
 
 func (s Selection) isEmpty() bool {
-	return s.Flow == "" && s.Fault == "" && len(s.Phases) == 0 && strings.TrimSpace(s.Selector) == ""
+	return len(s.IDs) == 0 && s.Flow == "" && s.Fault == "" && len(s.Phases) == 0 && strings.TrimSpace(s.Selector) == "" && s.Text == "" && s.CreatedAfter.IsZero()
 }
 
 // active are the phases of runs that have not ended.
@@ -178,16 +202,13 @@ func (s Spec) phases() []runtype.Phase {
 	return active
 }
 
-// query selects what a store can select; matches does the rest.
+// query returns the query of the runs behind a cursor, the oldest first.
 func (s Spec) query(cursor string) (runstore.Query, error) {
 	selector, err := control.ParseSelector(s.Selector)
-	q := runstore.Query{Flow: s.Flow, Phases: s.phases(), OldestFirst: true, Limit: pageSize, Cursor: cursor}
+	q := runstore.Query{IDs: s.IDs, Flow: s.Flow, Fault: s.Fault, Phases: s.phases(), Text: s.Text, Since: s.CreatedAfter, Until: s.CreatedBefore,
+		OldestFirst: true, Limit: pageSize, Cursor: cursor}
 	for _, r := range selector {
 		q.Labels = append(q.Labels, runstore.LabelTerm(r))
 	}
 	return q, err
-}
-
-func (s Spec) matches(r *runtype.Run) bool {
-	return (s.Fault == "" || r.Fault != nil && r.Fault.Code == s.Fault) && (s.CreatedBefore.IsZero() || !r.CreatedAt.After(s.CreatedBefore))
 }

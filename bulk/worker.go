@@ -202,9 +202,7 @@ func (w *Worker) list(ctx context.Context, o control.Object, spec Spec, status *
 			return err
 		}
 		for _, r := range page {
-			if spec.matches(r) {
-				status.Pending = append(status.Pending, r.ID)
-			}
+			status.Pending = append(status.Pending, r.ID)
 		}
 		status.Cursor, status.Listed = next, next == ""
 	}

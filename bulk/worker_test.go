@@ -66,6 +66,18 @@ func (w *world) List(_ context.Context, q runstore.Query) (page []*runtype.Run, 
 	return page, next, nil
 }
 
+func (w *world) Count(_ context.Context, q runstore.Query) ([]runstore.RunCount, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var counter runstore.Counter
+	for _, r := range w.runs {
+		if q.Matches(r) {
+			counter.Add(r)
+		}
+	}
+	return counter.Counts(), nil
+}
+
 func (w *world) Find(_ context.Context, id string) (runstore.Loaded, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -322,6 +334,10 @@ func TestWhatIsAsked(t *testing.T) {
 		{"another fault", Spec{Verb: runtype.VerbResume, Selection: Selection{Fault: "OTHER"}}, 0, ""},
 		{"another phase", Spec{Verb: runtype.VerbPause, Selection: Selection{Flow: "F"}}, 0, ""},
 		{"until a time", Spec{Verb: runtype.VerbResume, Selection: Selection{Flow: "F", CreatedBefore: time.Unix(3, 0)}}, 4, ""},
+		{"since a time", Spec{Verb: runtype.VerbResume, Selection: Selection{CreatedAfter: time.Unix(3, 0)}}, 7, ""},
+		{"a text", Spec{Verb: runtype.VerbResume, Selection: Selection{Text: "ODD=1"}}, 5, ""},
+		{"runs by their ids, one of them unknown", Spec{Verb: runtype.VerbResume, Selection: Selection{IDs: []string{fmt.Sprintf("%026d", 7), fmt.Sprintf("%026d", 2), fmt.Sprintf("%026d", 99)}}}, 2, ""},
+		{"ids and a label", Spec{Verb: runtype.VerbResume, Selection: Selection{IDs: []string{fmt.Sprintf("%026d", 7), fmt.Sprintf("%026d", 2)}, Selector: "odd=1"}}, 1, ""},
 		{"a signal", Spec{Verb: VerbSignal, Selection: Selection{Flow: "F"}, Signal: "go", Data: json.RawMessage(`{"lag":0}`), Actor: "ann"}, 10, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -347,7 +363,7 @@ func TestWhatIsAsked(t *testing.T) {
 	}
 }
 
-// A plan counts by flow, phase and fault, and holds one page at a time.
+// A plan counts by flow, phase and fault, and reads only the runs that it names.
 func TestPlan(t *testing.T) {
 	w := newWorld(2500)
 	for _, r := range w.runs[:100] {
@@ -361,7 +377,7 @@ func TestPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Group{{"F", runtype.Paused, diskFull.Code, 2390}, {"F", runtype.Paused, "OTHER", 100}, {"F", runtype.Running, "", 10}}
-	if plan.Runs != 2500 || !slices.Equal(plan.Groups, want) || len(plan.First) != MaxFirst || w.largest > planPage {
+	if plan.Runs != 2500 || !slices.Equal(plan.Groups, want) || len(plan.First) != MaxFirst || w.largest > MaxFirst {
 		t.Errorf("%d, %v, %d, %d", plan.Runs, plan.Groups, len(plan.First), w.largest)
 	}
 	if len(w.asked) > 0 {
@@ -376,18 +392,24 @@ func TestParse(t *testing.T) {
 	for spec, want := range map[string]string{
 		`{}`:                 `verb: "" is not resume`,
 		`{"verb": "resume"}`: "it selects every run",
-		`{"verb": "resume", "flow": "F", "nope": 1}`:              "nope: unknown key",
-		`{"verb": "resume", "flow": 7}`:                           "flow: it is no string",
-		`{"verb": "resume", "phases": ["Succeeded"]}`:             "phases.0: a run that is Succeeded has ended",
-		`{"verb": "resume", "phases": ["Sleeping"]}`:              `phases.0: "Sleeping" is not`,
-		`{"verb": "resume", "fault": "X", "phases": ["Running"]}`: "fault: only a run that is Paused",
-		`{"verb": "resume", "selector": "=x"}`:                    "selector: ",
-		`{"verb": "resume", "flow": "F", "mode": "undo"}`:         "mode: it is an argument of cancel",
-		`{"verb": "cancel", "flow": "F", "mode": "maybe"}`:        `mode: "maybe" is not hold`,
-		`{"verb": "cancel", "flow": "F", "giveUp": true}`:         "giveUp: it leaves steps",
-		`{"verb": "resume", "flow": "F", "definition": "x"}`:      `definition: "x" is not old or new`,
-		`{"verb": "signal", "flow": "F"}`:                         "signal: the verb signal needs",
-		`{"verb": "cancel", "flow": "F", "mode": "drop"}`:         "",
+		`{"verb": "resume", "createdBefore": "2026-11-28T11:30:00Z"}`: "it selects every run",
+		`{"verb": "resume", "ids": ["gk3v"]}`:                         "ids.0: \"gk3v\" is no complete id of a run: it has 26 characters",
+		`{"verb": "resume", "ids": [` + strings.Repeat(`"aaaaaaaaaaaaaaaaaaaaaaaaaa",`, MaxIDs) + `"aaaaaaaaaaaaaaaaaaaaaaaaaa"]}`: "ids: there are 1001, and the limit is 1000",
+		`{"verb": "resume", "text": "` + strings.Repeat("x", 201) + `"}`:                                                           "text: it has 201 bytes, and the limit is 200",
+		`{"verb": "resume", "createdAfter": "2026-11-28T11:30:00Z", "createdBefore": "2026-11-27T11:30:00Z"}`:                      "createdBefore: it is earlier than createdAfter",
+		`{"verb": "resume", "createdAfter": "2026-11-28T11:30:00Z"}`:                                                               "",
+		`{"verb": "resume", "flow": "F", "nope": 1}`:                                                                               "nope: unknown key",
+		`{"verb": "resume", "flow": 7}`:                                                                                            "flow: it is no string",
+		`{"verb": "resume", "phases": ["Succeeded"]}`:                                                                              "phases.0: a run that is Succeeded has ended",
+		`{"verb": "resume", "phases": ["Sleeping"]}`:                                                                               `phases.0: "Sleeping" is not`,
+		`{"verb": "resume", "fault": "X", "phases": ["Running"]}`:                                                                  "fault: only a run that is Paused",
+		`{"verb": "resume", "selector": "=x"}`:                                                                                     "selector: ",
+		`{"verb": "resume", "flow": "F", "mode": "undo"}`:                                                                          "mode: it is an argument of cancel",
+		`{"verb": "cancel", "flow": "F", "mode": "maybe"}`:                                                                         `mode: "maybe" is not hold`,
+		`{"verb": "cancel", "flow": "F", "giveUp": true}`:                                                                          "giveUp: it leaves steps",
+		`{"verb": "resume", "flow": "F", "definition": "x"}`:                                                                       `definition: "x" is not old or new`,
+		`{"verb": "signal", "flow": "F"}`:                                                                                          "signal: the verb signal needs",
+		`{"verb": "cancel", "flow": "F", "mode": "drop"}`:                                                                          "",
 	} {
 		_, err := Parse([]byte(spec))
 		if err == nil && want != "" || err != nil && (want == "" || !strings.Contains(err.Error(), want)) {

@@ -658,6 +658,12 @@ type Rollouts = view.Rollouts
 // Run defines model for Run.
 type Run = view.Run
 
+// RunCount defines model for RunCount.
+type RunCount = view.RunCount
+
+// RunCounts defines model for RunCounts.
+type RunCounts = view.RunCounts
+
 // Runs defines model for Runs.
 type Runs = view.Runs
 
@@ -1154,14 +1160,17 @@ type UndoRolloutParams struct {
 	IdempotencyKey string `json:"Idempotency-Key,omitzero"`
 }
 
-// ListRunsParams defines parameters for ListRuns.
-type ListRunsParams struct {
+// CountRunsParams defines parameters for CountRuns.
+type CountRunsParams struct {
 	// Phase any of these, separated by commas
 	Phase []string `form:"phase,omitempty" json:"phase,omitzero"`
 
 	// Active only those that have not ended
 	Active bool   `form:"active,omitempty" json:"active,omitzero"`
 	Flow   string `form:"flow,omitempty" json:"flow,omitzero"`
+
+	// Fault code of the fault that they are paused by
+	Fault string `form:"fault,omitempty" json:"fault,omitzero"`
 
 	// Subject kind/namespace/name: all runs of that object; with its uid behind it: those of its machine
 	Subject string `form:"subject,omitempty" json:"subject,omitzero"`
@@ -1177,6 +1186,52 @@ type ListRunsParams struct {
 
 	// Selector labels: key=value, key!=value, key, !key, separated by commas
 	Selector string `form:"selector,omitempty" json:"selector,omitzero"`
+
+	// Text occurs in the id, the flow, the subject or a label (key=value), in small or capital letters
+	Text string `form:"text,omitempty" json:"text,omitzero"`
+
+	// Since created then or later
+	Since time.Time `form:"since,omitempty" json:"since,omitzero"`
+
+	// Until created then or earlier
+	Until time.Time `form:"until,omitempty" json:"until,omitzero"`
+}
+
+// ListRunsParams defines parameters for ListRuns.
+type ListRunsParams struct {
+	// Phase any of these, separated by commas
+	Phase []string `form:"phase,omitempty" json:"phase,omitzero"`
+
+	// Active only those that have not ended
+	Active bool   `form:"active,omitempty" json:"active,omitzero"`
+	Flow   string `form:"flow,omitempty" json:"flow,omitzero"`
+
+	// Fault code of the fault that they are paused by
+	Fault string `form:"fault,omitempty" json:"fault,omitzero"`
+
+	// Subject kind/namespace/name: all runs of that object; with its uid behind it: those of its machine
+	Subject string `form:"subject,omitempty" json:"subject,omitzero"`
+
+	// Prefix prefix of the id
+	Prefix string `form:"prefix,omitempty" json:"prefix,omitzero"`
+
+	// Hash content hash of the definition
+	Hash string `form:"hash,omitempty" json:"hash,omitzero"`
+
+	// Parent id of the run that started them
+	Parent string `form:"parent,omitempty" json:"parent,omitzero"`
+
+	// Selector labels: key=value, key!=value, key, !key, separated by commas
+	Selector string `form:"selector,omitempty" json:"selector,omitzero"`
+
+	// Text occurs in the id, the flow, the subject or a label (key=value), in small or capital letters
+	Text string `form:"text,omitempty" json:"text,omitzero"`
+
+	// Since created then or later
+	Since time.Time `form:"since,omitempty" json:"since,omitzero"`
+
+	// Until created then or earlier
+	Until time.Time `form:"until,omitempty" json:"until,omitzero"`
 
 	// Oldest oldest first; default: newest first
 	Oldest bool `form:"oldest,omitempty" json:"oldest,omitzero"`
@@ -1820,17 +1875,39 @@ func (c *Client) UndoRollout(ctx context.Context, namespace string, name string,
 	return send[Rollout](ctx, c, r)
 }
 
+// CountRuns count runs by phase, by flow and by fault: GET /v1/run-counts.
+func (c *Client) CountRuns(ctx context.Context, params CountRunsParams) (RunCounts, error) {
+	r := request{method: http.MethodGet, path: path("/v1/run-counts")}
+	r.addQuery("phase", params.Phase)
+	r.addQuery("active", params.Active)
+	r.addQuery("flow", params.Flow)
+	r.addQuery("fault", params.Fault)
+	r.addQuery("subject", params.Subject)
+	r.addQuery("prefix", params.Prefix)
+	r.addQuery("hash", params.Hash)
+	r.addQuery("parent", params.Parent)
+	r.addQuery("selector", params.Selector)
+	r.addQuery("text", params.Text)
+	r.addQuery("since", params.Since)
+	r.addQuery("until", params.Until)
+	return send[RunCounts](ctx, c, r)
+}
+
 // ListRuns list runs: GET /v1/runs.
 func (c *Client) ListRuns(ctx context.Context, params ListRunsParams) (Runs, error) {
 	r := request{method: http.MethodGet, path: path("/v1/runs")}
 	r.addQuery("phase", params.Phase)
 	r.addQuery("active", params.Active)
 	r.addQuery("flow", params.Flow)
+	r.addQuery("fault", params.Fault)
 	r.addQuery("subject", params.Subject)
 	r.addQuery("prefix", params.Prefix)
 	r.addQuery("hash", params.Hash)
 	r.addQuery("parent", params.Parent)
 	r.addQuery("selector", params.Selector)
+	r.addQuery("text", params.Text)
+	r.addQuery("since", params.Since)
+	r.addQuery("until", params.Until)
 	r.addQuery("oldest", params.Oldest)
 	r.addQuery("limit", params.Limit)
 	r.addQuery("cursor", params.Cursor)

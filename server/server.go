@@ -50,6 +50,7 @@ import (
 type Options struct {
 	Engine  *workflow.Engine
 	Objects control.Objects // nil: objects are NOT_SERVED
+	Bulks   bool            // objects of kind Bulk are carried out
 	// Rollouts are those of a Kubernetes cluster; nil: NOT_SERVED.
 	Rollouts rollouts.Source
 	// FoundationDB are the FoundationDB clusters of a Kubernetes cluster; nil: NOT_SERVED.
@@ -152,7 +153,7 @@ func build(o Options) *Server {
 
 // parts are what the server has besides runs.
 func (o *Options) parts() (parts []string) {
-	for name, has := range map[string]bool{"clusters": o.Clusters != nil, "objects": o.Objects != nil, "rollouts": o.Rollouts != nil, "foundationdb": o.FoundationDB != nil} {
+	for name, has := range map[string]bool{"clusters": o.Clusters != nil, "objects": o.Objects != nil, "rollouts": o.Rollouts != nil, "foundationdb": o.FoundationDB != nil, "bulks": o.Bulks} {
 		if has {
 			parts = append(parts, name)
 		}

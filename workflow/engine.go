@@ -349,7 +349,7 @@ func (e *Engine) Find(ctx context.Context, id string) (runstore.Loaded, error) {
 		return runstore.Loaded{Run: r, Signals: mail}, nil
 	}
 	lister, ok := e.store.(runstore.Lister)
-	if !errors.Is(err, runstore.ErrNotFound) || !ok || len(id) >= fullIDLen || id == "" {
+	if !errors.Is(err, runstore.ErrNotFound) || !ok || len(id) >= runtype.IDLength || id == "" {
 		return runstore.Loaded{}, runError(id, err)
 	}
 	head, err := oneRun(ctx, lister, id)
@@ -368,7 +368,7 @@ func (e *Engine) Head(ctx context.Context, id string) (*runtype.Run, error) {
 	if !ok || id == "" {
 		return e.Get(ctx, id)
 	}
-	if len(id) < fullIDLen {
+	if len(id) < runtype.IDLength {
 		return oneRun(ctx, lister, id)
 	}
 	runs, _, err := lister.List(ctx, runstore.Query{IDs: []string{id}, Limit: 1})
@@ -380,9 +380,6 @@ func (e *Engine) Head(ctx context.Context, id string) (*runtype.Run, error) {
 	}
 	return runs[0], nil
 }
-
-// fullIDLen is the length of a complete run id. Anything shorter is a prefix.
-const fullIDLen = 26
 
 // oneRun finds the only run whose id has this prefix.
 func oneRun(ctx context.Context, lister runstore.Lister, id string) (*runtype.Run, error) {

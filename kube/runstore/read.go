@@ -6,9 +6,11 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/kube/runstore/format"
 	"github.com/pawl-dev/pawl/workflow/runstore"
@@ -163,10 +165,39 @@ func (s *Store) List(ctx context.Context, q runstore.Query) ([]*runtype.Run, str
 	return found, "", nil
 }
 
+// Count counts runs. See runstore.Lister.
+func (s *Store) Count(ctx context.Context, q runstore.Query) ([]runstore.RunCount, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var counter runstore.Counter
+	for _, e := range s.cache.sorted {
+		if e.removed {
+			continue
+		}
+		if head := headOf(e); q.Matches(&head) {
+			counter.Add(&head)
+		}
+	}
+	return counter.Counts(), nil
+}
+
 // matches applies a query to an object before it is decoded.
 func matches(q *runstore.Query, e *entry) bool {
-	head := runtype.Run{ID: e.ID(), Phase: e.Phase(), Flow: e.Spec.Flow, Subject: e.Subject(), Hash: e.Status.Hash, Parent: e.Spec.Parent, Labels: e.Spec.Labels}
+	head := headOf(e)
 	return q.Matches(&head)
+}
+
+// headOf returns the fields that a query names.
+func headOf(e *entry) runtype.Run {
+	head := runtype.Run{ID: e.ID(), Phase: e.Phase(), Flow: e.Spec.Flow, Subject: e.Subject(), Hash: e.Status.Hash, Parent: e.Spec.Parent, Labels: e.Spec.Labels,
+		CreatedAt: time.Unix(0, e.created)}
+	if head.Phase == runtype.Paused && e.Status.Fault != nil {
+		head.Fault = &runtype.Fault{Code: fault.Code(e.Status.Fault.Code)}
+	}
+	return head
 }
 
 // listed decodes a run with only the record of its current step.

@@ -23,13 +23,15 @@ type Service struct {
 // Routes are the routes of runs. Verbs that depend on the internals of steps are for
 // operators.
 func (s *Service) Routes() route.Table {
-	const all, one, limits = "/v1/runs", "/v1/runs/{id}", "/v1/limits"
+	const all, one, limits, counts = "/v1/runs", "/v1/runs/{id}", "/v1/limits", "/v1/run-counts"
 	const seen = "Callers may use the runs of clusters that they may see; other runs are for operators."
 	verb := []int{404, 409, 412, 429}
 	revision := &route.Condition{For: "ETag the request is for; absent: any"}
 	return route.Table{Tag: "runs", Routes: []route.Route{
 		{Method: http.MethodGet, Path: all, ID: "listRuns", Role: route.Operator, Errors: []int{400, 422}, Handle: route.Do(s.list),
 			Summary: "List runs"},
+		{Method: http.MethodGet, Path: counts, ID: "countRuns", Role: route.Operator, Errors: []int{400, 422}, Handle: route.Do(s.count),
+			Summary: "Count runs by phase, by flow and by fault"},
 		{Method: http.MethodPost, Path: all, ID: "startRun", Role: route.Operator, Idempotent: true, Status: 202, Errors: []int{404, 429}, Handle: route.Do(s.start),
 			Summary: "Start a run", More: "The run is durable before the answer. A repeated request returns the existing run."},
 		{Method: http.MethodGet, Path: one, ID: "getRun", Role: route.User, Errors: []int{404}, Handle: route.Do(s.get),

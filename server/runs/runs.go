@@ -76,20 +76,6 @@ func (s *Service) actor(ctx context.Context, by By) (workflow.Actor, error) {
 	return workflow.Actor{Name: cmp.Or(by.Actor, c.Who.Name), Reason: by.Reason, Revision: c.Revision, RequestID: c.RequestID()}, nil
 }
 
-type listRuns struct {
-	Phase    []runtype.Phase `query:"phase" enum:"Queued,Running,Waiting,Paused,Cancelling,Cancelled,Succeeded" doc:"any of these, separated by commas"`
-	Active   bool            `query:"active" doc:"only those that have not ended"`
-	Flow     string          `query:"flow"`
-	Subject  string          `query:"subject" doc:"kind/namespace/name: all runs of that object; with its uid behind it: those of its machine"`
-	Prefix   string          `query:"prefix" doc:"prefix of the id"`
-	Hash     string          `query:"hash" doc:"content hash of the definition"`
-	Parent   string          `query:"parent" doc:"id of the run that started them"`
-	Selector string          `query:"selector" doc:"labels: key=value, key!=value, key, !key, separated by commas"`
-	Oldest   bool            `query:"oldest" doc:"oldest first; default: newest first"`
-	Limit    int             `query:"limit" minimum:"1" maximum:"500" default:"100"`
-	Cursor   string          `query:"cursor" doc:"next of the previous page"`
-}
-
 type startRun struct {
 	Body struct {
 		Flow      string            `json:"flow" minLength:"1"`
@@ -214,44 +200,6 @@ func (s *Service) progress(ctx context.Context, l runstore.Loaded, b progressBod
 func (s *Service) signal(ctx context.Context, l runstore.Loaded, b signalBody) error {
 	c := route.CallOf(ctx)
 	return s.Engine.Post(ctx, l, runtype.Signal{ID: cmp.Or(b.ID, c.RequestID()), Name: b.Name, Payload: b.Data, Actor: cmp.Or(b.Actor, c.Who.Name), At: time.Now().UTC()})
-}
-
-func (s *Service) list(ctx context.Context, in *listRuns) (*route.One[view.Runs], error) {
-	lister, err := s.Lister()
-	if err != nil {
-		return nil, err
-	}
-	labels, err := view.Labels(in.Selector)
-	if err != nil {
-		return nil, err
-	}
-	uid, err := s.uidOf(ctx, in.Subject)
-	if err != nil {
-		return nil, err
-	}
-	runs, next, err := lister.List(ctx, runstore.Query{
-		Labels: labels,
-		Phases: in.Phase, Active: in.Active, Flow: in.Flow, Subject: in.Subject, UID: uid, Prefix: in.Prefix, Hash: in.Hash, Parent: in.Parent,
-		OldestFirst: in.Oldest, Limit: in.Limit, Cursor: in.Cursor,
-	})
-	if err != nil {
-		return nil, route.CursorError(in.Cursor, err)
-	}
-	page := view.OfRuns(runs, next, s.Engine.Flows())
-	known := map[string]string{}
-	for i := range page.Items {
-		r := &page.Items[i]
-		if r.Phase != runtype.Queued || r.Behind != "" || r.WaitsForLimits() {
-			continue
-		}
-		if _, ok := known[r.Subject]; !ok {
-			if known[r.Subject], err = s.active(ctx, r.Subject); err != nil {
-				return nil, err
-			}
-		}
-		r.Behind = known[r.Subject]
-	}
-	return route.OneOf(page, nil)
 }
 
 func (s *Service) start(ctx context.Context, in *startRun) (*runAnswer, error) {

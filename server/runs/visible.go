@@ -70,8 +70,6 @@ func (s *Service) MaySee(ctx context.Context, who cluster.Caller, subject string
 	return err == nil, err
 }
 
-const runID = 26 // characters
-
 // Visible returns a run that the caller may see, with its unread signals. All but
 // operators must give the full id: an id prefix would reveal the runs of others.
 func (s *Service) Visible(ctx context.Context, id string) (runstore.Loaded, error) {
@@ -104,7 +102,7 @@ func (s *Service) Head(ctx context.Context, id string) (*runtype.Run, error) {
 }
 
 func (s *Service) fullID(ctx context.Context, id string) error {
-	if route.CallOf(ctx).Who.Role < route.Operator && len(id) != runID {
+	if route.CallOf(ctx).Who.Role < route.Operator && len(id) != runtype.IDLength {
 		return workflow.RunNotFound.Errorf("no run has the id %s", id)
 	}
 	return nil

@@ -45,7 +45,7 @@ func OpenSQLite(ctx context.Context, o Options) (*SQLite, error) {
 		return nil, err
 	}
 	d, err := sqlite.Open(ctx, sqlite.Options{Path: o.Path, Client: o.Client, Readers: o.Readers,
-		Labels: runs.IndexLabels(runssqlite.Births), Counters: runssqlite.Counters})
+		Fills: runssqlite.Fills, Counters: runssqlite.Counters})
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func OpenPostgres(ctx context.Context, o Options) (*Postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := postgres.Open(ctx, o.DSN, runs.IndexLabels(runspostgres.Births))
+	d, err := postgres.Open(ctx, o.DSN, runspostgres.Fills)
 	if err != nil {
 		return nil, err
 	}

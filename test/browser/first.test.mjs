@@ -59,7 +59,7 @@ test('the page of an object shows the runs that its machine started', { skip }, 
   await page.getByRole('group', { name: /^Steps of run/ }).getByRole('rowheader', { name: 'Switch' }).waitFor();
   // and so does the list of runs, when it is asked for the object by its name
   await page.goto(`${server.url}/#/runs?subject=lamp/default/desk`);
-  await row(page, '\\w{8}').getByText('Light').waitFor();
+  await row(page, 'Mark run \\w{8}').getByText('Light').waitFor();
   await page.context().close();
 });
 

@@ -32,7 +32,7 @@ async function whyNot(page, verb) {
 test('a run is paused and resumed, and its steps are shown', { skip }, async () => {
   const run = await server.api('POST', '/v1/runs', { flow: 'Greet', subject: 'demo/default/c1' });
   const page = await open('#/runs');
-  await row(page, run.id.slice(-8)).getByText('Waiting').waitFor();
+  await row(page, `Mark run ${run.id.slice(-8)}`).getByText('Waiting').waitFor();
   await page.getByRole('link', { name: run.id.slice(-8) }).click();
   await page.getByRole('group', { name: /^Steps of run/ }).getByRole('rowheader', { name: 'Answer' }).waitFor();
   // the reason, the start and the deadline of the wait
@@ -63,6 +63,77 @@ test('a run is cancelled, in the mode that was chosen', { skip }, async () => {
   await dialog.getByRole('button', { name: 'Cancel', exact: true }).click();
   await at(page, 'Cancelled');
   assert.match(await whyNot(page, 'Cancel'), /it is Cancelled/);
+  await page.context().close();
+});
+
+test('the list of runs has filters in its address and counts, and asks many runs after a plan', { skip }, async () => {
+  const ids = [];
+  for (const n of [1, 2, 3]) ids.push((await server.api('POST', '/v1/runs', { flow: 'Greet', subject: `demo/default/many${n}`, labels: { wave: n < 3 ? 'first' : 'second' } })).id);
+  const page = await open('#/runs?text=demo/default/many');
+  const rows = page.locator('tbody tr');
+  const counts = page.getByRole('group', { name: 'Counts' });
+  await counts.getByRole('button', { name: 'Waiting 3' }).waitFor();
+  await page.locator('.range', { hasText: '1–3 of 3' }).waitFor();
+  assert.equal(await rows.count(), 3);
+
+  // a filter goes into the address, and a reload keeps it
+  await page.getByLabel('Labels').fill('wave=first');
+  await page.locator('.range', { hasText: '1–2 of 2' }).waitFor();
+  assert.match(page.url(), /#\/runs\?text=demo%2Fdefault%2Fmany&selector=wave%3Dfirst$/);
+  await counts.getByRole('button', { name: 'Waiting 2' }).click();
+  await counts.getByRole('button', { name: 'Waiting 2', pressed: true }).waitFor();
+  await page.reload();
+  await page.locator('.range', { hasText: '1–2 of 2' }).waitFor();
+  assert.equal(await page.getByLabel('Phase').inputValue(), 'Waiting');
+  await counts.getByRole('button', { name: 'Waiting 2' }).click();
+  await page.getByLabel('Labels').fill('');
+  await page.locator('.range', { hasText: '1–3 of 3' }).waitFor();
+
+  // two marked runs are paused; the plan comes first
+  const many = page.getByRole('group', { name: 'Many runs' });
+  await many.getByText('All 3 of this list').waitFor();
+  await row(page, `Mark run ${ids[0].slice(-8)}`).getByRole('checkbox').check();
+  await row(page, `Mark run ${ids[2].slice(-8)}`).getByRole('checkbox').check();
+  await many.getByText('2 marked').waitFor();
+  await many.getByRole('button', { name: 'Pause' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByRole('row', { name: /^2 Greet.*Waiting/ }).waitFor();
+  await dialog.getByLabel('Why, for history').fill('many at once');
+  await page.screenshot({ path: join(shots, 'bulk.png') });
+  await dialog.getByRole('button', { name: 'Pause', exact: true }).click();
+  await dialog.waitFor({ state: 'detached' });
+  await counts.getByRole('button', { name: 'Paused 2', exact: true }).waitFor();
+  await many.getByText('All 3 of this list').waitFor();
+  assert.equal(await page.getByRole('checkbox', { checked: true }).count(), 0);
+  const bulk = (await server.api('GET', '/v1/objects/Bulk')).items[0];
+  assert.deepEqual([bulk.spec.verb, bulk.spec.ids, bulk.spec.planned, bulk.spec.reason], ['pause', [ids[0], ids[2]].sort(), 2, 'many at once']);
+
+  // all of the list go on by a signal; one that needs a name says so
+  await counts.getByRole('button', { name: 'Paused 2', exact: true }).click();
+  await page.locator('.range', { hasText: '1–2 of 2' }).waitFor();
+  await many.getByRole('button', { name: 'Resume' }).click();
+  await dialog.getByRole('row', { name: /^2 Greet.*Paused/ }).waitFor();
+  await dialog.getByRole('button', { name: 'Resume', exact: true }).click();
+  await counts.getByRole('button', { name: 'Waiting 3' }).waitFor();
+  await page.getByLabel('Phase').selectOption('');
+  await page.locator('.range', { hasText: '1–3 of 3' }).waitFor();
+  await many.getByRole('button', { name: 'Send signal' }).click();
+  await dialog.getByText('Name the signal first.').waitFor();
+  await dialog.getByLabel('Name of the signal').fill('answer');
+  await dialog.getByRole('row', { name: /^3 Greet.*Waiting/ }).waitFor();
+  await dialog.getByRole('button', { name: 'Send signal', exact: true }).click();
+  await counts.getByRole('button', { name: 'Succeeded 3' }).waitFor();
+  await page.getByRole('link', { name: /^b[0-9a-f]{12}$/ }).click();
+  await page.getByRole('heading', { level: 1, name: /^b[0-9a-f]{12}$/ }).waitFor();
+  await at(page, 'Complete');
+
+  // what cannot be asked says why
+  for (const [address, why] of [['#/runs', 'Mark runs, or narrow the list first.'], ['#/runs?phase=Succeeded', 'The runs have ended: they are Succeeded.'], ['#/runs?subject=demo/default/many1', 'A bulk cannot be of one subject: mark the runs, or search for the subject.'], ['#/runs?text=nobody-has-this', 'The list is empty.']]) {
+    await page.goto(`${server.url}/${address}`);
+    const pause = page.getByRole('group', { name: 'Many runs' }).getByRole('button', { name: 'Pause' });
+    await page.waitForFunction((text) => [...document.querySelectorAll('.bulk .why')].some((e) => e.textContent === text), why);
+    assert.equal(await pause.getAttribute('aria-disabled'), 'true');
+  }
   await page.context().close();
 });
 

@@ -39,7 +39,7 @@ var known = map[string][]string{
 	"view": {
 		"BulkPlan", "CatalogEntry", "Cluster", "ClusterConfig", "ClusterEvent", "ClusterNode", "ClusterResource", "Event", "Fault", "Flow",
 		"Condition", "FlowStep", "Flows", "Healer", "Healing", "History", "Key", "Kind", "Kinds", "LastRequest", "Limit", "LimitPage", "LogLine", "Logs", "Operation", "Plan", "PlanStep",
-		"Problem", "ProblemError", "Progress", "Rollout", "RolloutBatch", "RolloutPlan", "RolloutPod", "RolloutVerb", "Rollouts", "Run", "Runs", "Step", "Steps", "Stop", "Token", "Wait",
+		"Problem", "ProblemError", "Progress", "Rollout", "RolloutBatch", "RolloutPlan", "RolloutPod", "RolloutVerb", "Rollouts", "Run", "RunCount", "RunCounts", "Runs", "Step", "Steps", "Stop", "Token", "Wait",
 	},
 	"view/fdbview": {
 		"FoundationDBBackup", "FoundationDBClass", "FoundationDBCluster", "FoundationDBClusters", "FoundationDBCondition", "FoundationDBCoordinator", "FoundationDBDetail", "FoundationDBEntry",

@@ -70,6 +70,22 @@ func (q Query) PageSize() int {
 	return min(q.Limit, 1000)
 }
 
+// Count counts runs. See Lister.
+func (m *Memory) Count(ctx context.Context, q Query) ([]RunCount, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var counter Counter
+	for _, run := range m.order {
+		if !run.removed && q.Matches(&run.row) {
+			counter.Add(&run.row)
+		}
+	}
+	return counter.Counts(), nil
+}
+
 // Matches reports whether a run matches the query.
 func (q Query) Matches(r *runtype.Run) bool {
 	return (len(q.Phases) == 0 || slices.Contains(q.Phases, r.Phase)) &&
@@ -80,6 +96,10 @@ func (q Query) Matches(r *runtype.Run) bool {
 		(q.Parent == "" || q.Parent == r.Parent) &&
 		strings.HasPrefix(r.ID, q.Prefix) &&
 		(len(q.IDs) == 0 || slices.Contains(q.IDs, r.ID)) &&
+		(q.Fault == "" || q.Fault == PausedBy(r)) &&
+		(q.Since.IsZero() || !r.CreatedAt.Before(q.Since)) &&
+		(q.Until.IsZero() || !r.CreatedAt.After(q.Until)) &&
+		(q.Text == "" || q.hasText(r)) &&
 		!slices.ContainsFunc(q.Labels, func(t LabelTerm) bool { return !t.Holds(r.Labels) })
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
@@ -159,6 +160,10 @@ type Query struct {
 	Hash        string
 	Parent      string
 	Labels      []LabelTerm // all of them hold
+	Fault       fault.Code  // of runs that are Paused by it
+	Text        string      // occurs in the id, the flow, the subject or a label, written key=value; A to Z are as a to z
+	Since       time.Time   // created then or later; zero: any
+	Until       time.Time   // created then or earlier; zero: any
 	Limit       int         // default 100, at most 1,000
 	Cursor      string      // from an earlier answer
 	OldestFirst bool        // oldest first; default newest first
@@ -192,8 +197,19 @@ func (q Query) Subjects() []string {
 	}
 }
 
-// Lister is a store that can list runs and their history.
+// RunCount is how many runs have this flow, phase and fault.
+type RunCount struct {
+	Flow  string
+	Phase runtype.Phase
+	Fault fault.Code // of Paused runs; empty: none
+	Runs  int
+}
+
+// Lister is a store that can list and count runs, and list their history.
 type Lister interface {
+	// Count counts the runs of a query, whatever its Limit, Cursor and order: one entry for each flow, phase and fault, in this
+	// order.
+	Count(ctx context.Context, q Query) ([]RunCount, error)
 	// List returns runs without their step records, except the record that Current returns.
 	List(ctx context.Context, q Query) (runs []*runtype.Run, cursor string, err error)
 	// History returns the events of a run with Seq > after, oldest first. limit 0: 1,000.

@@ -1,5 +1,8 @@
 package runtype
 
+// IDLength is the length of a complete id of a run. Anything shorter is a prefix.
+const IDLength = 26
+
 // Limits of values in bytes.
 const (
 	MaxInput        = 256 << 10

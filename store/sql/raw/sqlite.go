@@ -8,7 +8,6 @@ import (
 
 	driver "zombiezen.com/go/sqlite"
 
-	"github.com/pawl-dev/pawl/store/sql/db"
 	"github.com/pawl-dev/pawl/store/sql/db/sqlite"
 )
 
@@ -21,7 +20,7 @@ func SQLite(ctx context.Context, dir string, submitters, steps int) (Result, err
 		return Result{}, err
 	}
 	defer os.RemoveAll(folder)
-	on, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(folder, "raw.db"), Labels: func(db.Session) error { return nil }})
+	on, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(folder, "raw.db")})
 	if err != nil {
 		return Result{}, err
 	}

@@ -117,22 +117,3 @@ func LabelStatements(key int64, labels map[string]string) (list []db.Statement) 
 
 // PutLabelSQL indexes one label of a run.
 const PutLabelSQL = `INSERT INTO run_label (key, value, run) VALUES ($1, $2, $3)`
-
-// IndexLabels returns a function that indexes the labels of runs that are older than the index. births reads key
-// and birth of all runs.
-func IndexLabels(births string) func(db.Session) error {
-	return func(x db.Session) error {
-		var list []db.Statement
-		err := x.Query(births, nil, func(r db.Row) error {
-			var run runtype.Run
-			if codec.ReadBirth(r.Bytes(1), &run) == nil { // a damaged run must not stop the migration
-				list = append(list, LabelStatements(r.Int(0), run.Labels)...)
-			}
-			return nil
-		})
-		for i := 0; err == nil && i < len(list); i++ {
-			err = x.Query(list[i].SQL, list[i].Args, nil)
-		}
-		return err
-	}
-}

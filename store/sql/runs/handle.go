@@ -24,6 +24,7 @@ type Handle struct {
 	phase           runtype.Phase
 	owner, hash     string
 	version         int
+	fault           string // in its column
 }
 
 // Of returns the handle of a run that this store has read or created.
@@ -62,14 +63,21 @@ func (h *Handle) Saved(r *runtype.Run, open []*runtype.StepRecord) {
 
 func (h *Handle) read(r *runtype.Run) {
 	h.revision, h.epoch, h.phase, h.owner, h.hash, h.version = r.Revision, r.Epoch, r.Phase, r.Owner, r.Hash, r.Version
+	h.fault = FaultOf(r)
 }
 
 // IsPinned reports that the row names the definition of the run.
 func (h *Handle) IsPinned(r *runtype.Run) bool { return r.Hash == h.hash && r.Version == h.version }
 
+// IsFault reports that the row names the fault by which the run is paused.
+func (h *Handle) IsFault(r *runtype.Run) bool { return FaultOf(r) == h.fault }
+
+// FaultOf returns the column fault of a run; empty: NULL.
+func FaultOf(r *runtype.Run) string { return string(runstore.PausedBy(r)) }
+
 // IsSame reports that all columns but body and revision are already as in the run.
 func (h *Handle) IsSame(r *runtype.Run) bool {
-	return r.Owner == h.owner && r.Phase == h.phase && r.Epoch == h.epoch && h.IsPinned(r)
+	return r.Owner == h.owner && r.Phase == h.phase && r.Epoch == h.epoch && h.IsPinned(r) && h.IsFault(r)
 }
 
 // Encoded is the changing part of a run.

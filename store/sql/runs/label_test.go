@@ -44,12 +44,12 @@ func withLabel(t *testing.T, s sql.Store, key, value string) int {
 	return len(listed)
 }
 
-// isMigration checks that the migration exists after which the code indexes the labels
-// of earlier runs.
-func isMigration(t *testing.T, dialect string) {
+// isMigration checks that the migration exists after which the program fills in what earlier
+// runs hold.
+func isMigration(t *testing.T, dialect, title string) {
 	t.Helper()
-	if !slices.ContainsFunc(db.Migrations(dialect), func(m db.Migration) bool { return m.Name == db.LabelMigration }) {
-		t.Errorf("%s has no migration %s", dialect, db.LabelMigration)
+	if !slices.ContainsFunc(db.Migrations(dialect), func(m db.Migration) bool { return m.Title() == title }) {
+		t.Errorf("%s has no migration %s", dialect, title)
 	}
 }
 
@@ -67,11 +67,11 @@ func TestFinding12LabelsOfEarlierRunsAreIndexedSQLite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	isMigration(t, "sqlite")
+	isMigration(t, "sqlite", db.LabelMigration)
 	if err := sqlite.Execute(conn, "DELETE FROM run_label"); err != nil {
 		t.Fatal(err)
 	}
-	if err := runs.IndexLabels(runssqlite.Births)(sqlite.NewSession(conn)); err != nil {
+	if err := runssqlite.Fills[db.LabelMigration](sqlite.NewSession(conn)); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.Close(); err != nil {
@@ -123,12 +123,12 @@ func TestFinding12LabelsOfEarlierRunsAreIndexedPostgres(t *testing.T) {
 	labelledRuns(t, s, 6)
 	p := s.(*sql.Postgres)
 	defer s.Close()
-	isMigration(t, "postgres")
+	isMigration(t, "postgres", db.LabelMigration)
 	err = pgx.BeginFunc(t.Context(), p.DB.Pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(t.Context(), "DELETE FROM run_label"); err != nil {
 			return err
 		}
-		return runs.IndexLabels(runspostgres.Births)(postgres.NewSession(t.Context(), tx))
+		return runspostgres.Fills[db.LabelMigration](postgres.NewSession(t.Context(), tx))
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -2,10 +2,13 @@ package runs
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode"
 
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/store/sql/codec"
 	"github.com/pawl-dev/pawl/store/sql/db"
 	"github.com/pawl-dev/pawl/workflow/runstore"
@@ -40,9 +43,30 @@ func (s *Store) List(ctx context.Context, q runstore.Query) ([]*runtype.Run, str
 	return list, strconv.FormatInt(last, 10), nil
 }
 
-// listSQL returns the statement of a list.
-func (s *Store) listSQL(q runstore.Query) (string, *db.Where, error) {
+// Count implements runstore.Lister.
+func (s *Store) Count(ctx context.Context, q runstore.Query) ([]runstore.RunCount, error) {
 	w := &db.Where{}
+	from := "run AS r"
+	if s.filter(w, q) {
+		from = "run_label AS c JOIN run AS r ON " + s.texts.Key + " = c.run"
+	}
+	sql := fmt.Sprintf("SELECT r.flow, r.phase, CASE WHEN r.phase = %d THEN r.fault END, count(*) FROM %s%s GROUP BY 1, 2, 3", paused, from, w)
+	var counts []runstore.RunCount
+	err := s.db.Read(ctx, func(x db.Session) error {
+		counts = []runstore.RunCount{}
+		return x.Query(sql, w.Args, func(r db.Row) error {
+			counts = append(counts, runstore.RunCount{Flow: r.Text(0), Phase: codec.PhaseOf(r.Int(1)), Fault: fault.Code(r.Text(2)), Runs: int(r.Int(3))})
+			return nil
+		})
+	})
+	runstore.SortCounts(counts)
+	return counts, err
+}
+
+var paused = codec.PhaseNumber(runtype.Paused)
+
+// filter adds the conditions of a query. It reports whether they read c, the index of labels.
+func (s *Store) filter(w *db.Where, q runstore.Query) (byLabel bool) {
 	for _, equal := range []struct{ column, value string }{{"flow", q.Flow}, {"hash", q.Hash}, {"parent", q.Parent}} {
 		if equal.value != "" {
 			w.And("r."+equal.column+" = ?", equal.value)
@@ -71,14 +95,34 @@ func (s *Store) listSQL(q runstore.Query) (string, *db.Where, error) {
 	if len(q.IDs) > 0 {
 		w.And(db.In(w, "r.id", q.IDs))
 	}
-	from, key := s.texts.From, s.texts.Key
+	if q.Fault != "" {
+		w.And("r.fault = ? AND r.phase = "+strconv.FormatInt(paused, 10), string(q.Fault))
+	}
+	if !q.Since.IsZero() {
+		w.And("r.created >= ?", db.Nanos(q.Since))
+	}
+	if !q.Until.IsZero() {
+		w.And("r.created <= ?", db.Nanos(q.Until))
+	}
+	if q.Text != "" {
+		textCondition(w, q.Text, s.texts.Key)
+	}
 	first, others := firstLabel(q.Labels)
 	if first != nil {
-		from, key = s.texts.Labelled, "c.run"
 		w.And("c.key = ? AND c.value = ?", first.Key, first.Value)
 	}
 	for _, t := range others {
 		labelCondition(w, t, s.texts.Key)
+	}
+	return first != nil
+}
+
+// listSQL returns the statement of a list.
+func (s *Store) listSQL(q runstore.Query) (string, *db.Where, error) {
+	w := &db.Where{}
+	from, key := s.texts.From, s.texts.Key
+	if s.filter(w, q) {
+		from, key = s.texts.Labelled, "c.run"
 	}
 	order, behind := key+" DESC", key+" < ?"
 	if q.OldestFirst {
@@ -125,6 +169,14 @@ func firstLabel(terms []runstore.LabelTerm) (first *runstore.LabelTerm, others [
 		return nil, terms
 	}
 	return &terms[at], slices.Delete(slices.Clone(terms), at, at+1)
+}
+
+// textCondition is Query.Text. Both databases make only A to Z small.
+func textCondition(w *db.Where, text, key string) {
+	escaped := strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(runstore.Lower(text))
+	like := " LIKE " + w.Arg("%"+escaped+"%") + ` ESCAPE '\'`
+	w.And("(lower(r.id)" + like + " OR lower(r.flow)" + like + " OR lower(r.subject)" + like +
+		" OR EXISTS (SELECT 1 FROM run_label l WHERE l.run = " + key + " AND lower(l.key || '=' || l.value)" + like + "))")
 }
 
 func labelCondition(w *db.Where, t runstore.LabelTerm, key string) {

@@ -32,6 +32,7 @@ func (s *Store) readRow(x db.Row, full bool) *Row {
 	r.Handle = h
 	row := &Row{Run: r, Handle: h}
 	row.Damage = row.decode(x)
+	h.fault = FaultOf(r)
 	if full && s.texts.Full != "" && row.Damage == nil {
 		row.Damage = row.decodeFull(x)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
@@ -16,7 +17,7 @@ func testList(t *testing.T, h Harness) {
 	subject := "kind/list/one"
 	paused := newRun(subject)
 	paused.Flow, paused.Hash, paused.Owner, paused.Epoch = "Other", "h2", "w", 1
-	paused.Labels = map[string]string{"a": "b"}
+	paused.Labels, paused.CreatedAt = map[string]string{"a": "b"}, paused.CreatedAt.Add(-time.Hour)
 	paused = x.create(paused)
 	paused.Put(&runtype.StepRecord{Name: "Done", Phase: runtype.StepDone, Ord: 1})
 	paused.Put(&runtype.StepRecord{Name: "Bad", Phase: runtype.StepFailed, Ord: 2, Attempt: 1, Fault: &runtype.Fault{Code: "X"}})
@@ -34,6 +35,7 @@ func testList(t *testing.T, h Harness) {
 	ended := x.create(last)
 	x.endRun(ended)
 	all := []string{paused.ID, queued.ID, child.ID, ended.ID}
+	old, young := paused.CreatedAt, queued.CreatedAt
 
 	for _, c := range []struct {
 		name  string
@@ -67,6 +69,23 @@ func testList(t *testing.T, h Harness) {
 		{"a label that is there", labelled(runstore.LabelTerm{Key: "tier", Any: true}), []string{ended.ID}},
 		{"a label that is not there", labelled(runstore.LabelTerm{Key: "team", Any: true, Not: true}), []string{paused.ID, child.ID}},
 		{"not this value", labelled(runstore.LabelTerm{Key: "tier", Value: "gold", Not: true}), all[:3]},
+		{"fault", runstore.Query{Fault: "X"}, all[:1]},
+		{"a fault that no run has", runstore.Query{Fault: "Y"}, nil},
+		{"fault and phase", runstore.Query{Fault: "X", Phases: []runtype.Phase{runtype.Queued}}, nil},
+		{"fault and label", runstore.Query{Fault: "X", Labels: []runstore.LabelTerm{{Key: "a", Value: "b"}}}, all[:1]},
+		{"text of an id", runstore.Query{Text: queued.ID}, []string{queued.ID}},
+		{"text of a flow, in other letters", runstore.Query{Text: "oTHEr"}, all[:1]},
+		{"text of subjects", runstore.Query{Text: "LIST/One", OldestFirst: true}, all[:2]},
+		{"text of a label", runstore.Query{Text: "am=X", OldestFirst: true}, []string{queued.ID, ended.ID}},
+		{"text in two runs of a label", runstore.Query{Text: "gold", Labels: []runstore.LabelTerm{{Key: "team", Value: "x y"}}}, []string{ended.ID}},
+		{"text without wildcards", runstore.Query{Text: "%"}, nil},
+		{"text without a wildcard of one letter", runstore.Query{Text: "list_one"}, nil},
+		{"text with a backslash", runstore.Query{Text: `\`}, nil},
+		{"since", runstore.Query{Since: young, OldestFirst: true}, all[1:]},
+		{"since a moment later", runstore.Query{Since: old.Add(1), OldestFirst: true}, all[1:]},
+		{"until", runstore.Query{Until: old}, all[:1]},
+		{"until a moment before", runstore.Query{Until: young.Add(-1)}, all[:1]},
+		{"between", runstore.Query{Since: old.Add(1), Until: young.Add(-1)}, nil},
 		{"one value, but not another label", labelled(runstore.LabelTerm{Key: "team", Value: "x y"}, runstore.LabelTerm{Key: "tier", Any: true, Not: true}), []string{queued.ID}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -89,8 +108,26 @@ func testList(t *testing.T, h Harness) {
 				}
 			}
 			y.wantEqual("page by page", paged, c.want)
+			counts, err := l.Count(t.Context(), c.query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var counter runstore.Counter
+			for _, r := range runs {
+				counter.Add(r)
+			}
+			y.wantEqual("counts", counts, counter.Counts())
 		})
 	}
+	t.Run("counts by flow, phase and fault", func(t *testing.T) {
+		y := suite{t, x.Store}
+		counts, err := l.Count(t.Context(), runstore.Query{Limit: 1, Cursor: "", OldestFirst: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		y.wantEqual("counts", counts, []runstore.RunCount{{Flow: queued.Flow, Phase: runtype.Queued, Runs: 1}, {Flow: queued.Flow, Phase: runtype.Running, Runs: 1},
+			{Flow: queued.Flow, Phase: runtype.Succeeded, Runs: 1}, {Flow: "Other", Phase: runtype.Paused, Fault: "X", Runs: 1}})
+	})
 	t.Run("shows the current step only", func(t *testing.T) {
 		y := suite{t, x.Store}
 		runs, _, err := l.List(t.Context(), runstore.Query{Prefix: paused.ID})
@@ -106,6 +143,48 @@ func testList(t *testing.T, h Harness) {
 			t.Errorf("%d records", runs[0].Len())
 		}
 	})
+}
+
+// A run is found by the fault that it is paused by now.
+func testFaultOfRun(t *testing.T, h Harness) {
+	x := open(t, h)
+	l := x.lister()
+	r := x.createClaimed("w")
+	want := func(code fault.Code, found int) {
+		t.Helper()
+		runs, _, err := l.List(t.Context(), runstore.Query{Fault: code})
+		if err != nil || len(runs) != found {
+			t.Fatalf("%s: %d runs, %v; want %d", code, len(runs), err, found)
+		}
+		counts, err := l.Count(t.Context(), runstore.Query{Fault: code})
+		if err != nil || len(counts) != found || found > 0 && counts[0].Fault != code {
+			t.Fatalf("%s: %v, %v", code, counts, err)
+		}
+	}
+	set := func(phase runtype.Phase, owner string, f *runtype.Fault) {
+		t.Helper()
+		r.Phase, r.Owner, r.Fault = phase, owner, f
+		x.save(r, runtype.RunPaused)
+	}
+	want("A", 0)
+	set(runtype.Paused, "", &runtype.Fault{Code: "A"})
+	want("A", 1)
+	r, _ = x.load(r.ID) // another process goes on
+	set(runtype.Paused, "", &runtype.Fault{Code: "B", Message: "m"})
+	want("A", 0)
+	want("B", 1)
+	set(runtype.Paused, "", &runtype.Fault{Code: "B", Message: "n"})
+	want("B", 1)
+	set(runtype.Paused, "", nil)
+	want("B", 0)
+	set(runtype.Paused, "", &runtype.Fault{Code: "B"})
+	want("B", 1)
+	set(runtype.Cancelling, "", &runtype.Fault{Code: "B"})
+	want("B", 0)
+	set(runtype.Paused, "", &runtype.Fault{Code: "B"})
+	want("B", 1)
+	x.endRun(r)
+	want("B", 0)
 }
 
 func labelled(terms ...runstore.LabelTerm) runstore.Query {

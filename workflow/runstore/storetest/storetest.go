@@ -66,7 +66,7 @@ func Run(t *testing.T, h Harness) {
 		{"Create", testCreate}, {"Queue", testQueue}, {"Save", testSave}, {"Records", testRecords},
 		{"Signals", testSignals}, {"Mail", testMail}, {"Faults", testFaults},
 		{"Claim", testClaim}, {"Workers", testWorkers}, {"Limits", testLimits},
-		{"List", testList}, {"History", testHistory}, {"Await", testAwait},
+		{"List", testList}, {"FaultOfRun", testFaultOfRun}, {"History", testHistory}, {"Await", testAwait},
 		{"Definitions", testDefinitions}, {"Retention", testRetention}, {"Logs", testLogs},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, h) })

@@ -58,6 +58,10 @@ func (u unreadableRuns) List(context.Context, runstore.Query) ([]*runtype.Run, s
 	return nil, "", u.err
 }
 
+func (u unreadableRuns) Count(context.Context, runstore.Query) ([]runstore.RunCount, error) {
+	return nil, u.err
+}
+
 func (u unreadableRuns) History(context.Context, string, int64, int) ([]runtype.Event, error) {
 	return nil, u.err
 }

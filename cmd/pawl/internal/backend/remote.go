@@ -84,7 +84,7 @@ func (r *Remote) List(ctx context.Context, q runstore.Query) (view.Runs, error) 
 	}
 	return r.API.ListRuns(ctx, client.ListRunsParams{
 		Phase: phases, Flow: q.Flow, Subject: q.Subject, Prefix: q.Prefix, Hash: q.Hash, Parent: q.Parent,
-		Selector: view.Selector(q.Labels), Cursor: q.Cursor, Active: q.Active, Oldest: q.OldestFirst, Limit: min(q.Limit, largestPage),
+		Fault: string(q.Fault), Text: q.Text, Since: q.Since, Until: q.Until, Selector: view.Selector(q.Labels), Cursor: q.Cursor, Active: q.Active, Oldest: q.OldestFirst, Limit: min(q.Limit, largestPage),
 	})
 }
 

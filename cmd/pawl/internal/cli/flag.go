@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,3 +63,36 @@ func (s *span) Set(text string) error {
 
 // Type implements pflag.Value.
 func (s *span) Type() string { return "duration" }
+
+// TimeFlag adds a flag whose value is a time, or how long ago it was.
+func TimeFlag(cmd *cobra.Command, at *time.Time, name, text string) {
+	cmd.Flags().VarPF((*moment)(at), name, "", text).DefValue = ""
+}
+
+// moment is a time of a flag.
+type moment time.Time
+
+// String implements pflag.Value.
+func (m *moment) String() string {
+	if time.Time(*m).IsZero() {
+		return ""
+	}
+	return time.Time(*m).Format(time.RFC3339Nano)
+}
+
+// Set implements pflag.Value.
+func (m *moment) Set(text string) error {
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		*m = moment(time.Now().Add(-ago))
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return errors.New("it is a time as 2026-11-01T00:00:00Z, or 5m for five minutes ago")
+	}
+	*m = moment(at)
+	return nil
+}
+
+// Type implements pflag.Value.
+func (m *moment) Type() string { return "time" }

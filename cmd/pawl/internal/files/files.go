@@ -40,9 +40,9 @@ func LoadFiles(paths []string) (loaded, error) {
 
 // withFaults adds the files of faults that stand beside files.
 func withFaults(paths []string) []string {
-	all := make([]string, len(paths))
-	for i, path := range paths {
-		all[i] = filepath.Clean(path)
+	var all []string
+	for _, path := range paths {
+		all = append(all, filepath.Clean(path))
 	}
 	for _, path := range slices.Clone(all) {
 		if info, err := os.Stat(path); err != nil || info.IsDir() {

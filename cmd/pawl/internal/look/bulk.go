@@ -40,6 +40,15 @@ func selected(s bulk.Spec) string {
 	if s.Selector != "" {
 		parts = append(parts, "-l "+s.Selector)
 	}
+	if s.Text != "" {
+		parts = append(parts, "--text "+strconv.Quote(s.Text))
+	}
+	if !s.CreatedAfter.IsZero() {
+		parts = append(parts, "--since "+s.CreatedAfter.UTC().Format(time.RFC3339))
+	}
+	if len(s.IDs) > 0 {
+		parts = append(parts, fmt.Sprintf("%d ids", len(s.IDs)))
+	}
 	return strings.Join(parts, " ")
 }
 

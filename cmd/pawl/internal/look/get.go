@@ -21,10 +21,11 @@ import (
 )
 
 type getOptions struct {
-	namespace, selector, flow, subject, parent, cursor, sortBy string
-	phases                                                     []string
-	active, watch, all                                         bool
-	limit                                                      int
+	namespace, selector, flow, fault, text, subject, parent, cursor, sortBy string
+	phases                                                                  []string
+	since, until                                                            time.Time
+	active, watch, all                                                      bool
+	limit                                                                   int
 }
 
 func (a verbs) getCommand() *cobra.Command {
@@ -33,7 +34,7 @@ func (a verbs) getCommand() *cobra.Command {
 		Use: "get [KIND [NAME...]]", Short: "List runs, objects of a kind, flows, machines or faults",
 		Long: `Without arguments lists runs, newest first. With a kind lists its objects; runs,
 flows, machines and faults are kinds of their own.`,
-		Example:           "  pawl get --active\n  pawl get etcd -l tier=gold -w\n  pawl get etcd c1 c2 -n prod -o yaml\n  pawl get --sort-by .createdAt -o custom-columns=ID:.id,PHASE:.phase\n  pawl get flows -o jsonpath={.items[*].name}\n  pawl get --active -o wide",
+		Example:           "  pawl get --active\n  pawl get --fault DISK_FULL --since 2h\n  pawl get --text region=eu\n  pawl get etcd -l tier=gold -w\n  pawl get etcd c1 c2 -n prod -o yaml\n  pawl get --sort-by .createdAt -o custom-columns=ID:.id,PHASE:.phase\n  pawl get flows -o jsonpath={.items[*].name}\n  pawl get --active -o wide",
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.CompleteKinds,
 		RunE: a.Verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
@@ -54,6 +55,10 @@ flows, machines and faults are kinds of their own.`,
 	f.StringVarP(&o.selector, "selector", "l", "", "only runs or objects with these `labels`: key=value, key!=value, key, !key")
 	f.BoolVarP(&o.watch, "watch", "w", false, "go on and print what changes")
 	f.StringVar(&o.flow, "flow", "", "only runs of this `flow`")
+	f.StringVar(&o.fault, "fault", "", "only runs that are paused by this `code`")
+	f.StringVar(&o.text, "text", "", "only runs with this `text` in the id, the flow, the subject or a label (key=value)")
+	cli.TimeFlag(cmd, &o.since, "since", "only runs that were created at this `time` or later: 2026-11-01T00:00:00Z, or 5m for five minutes ago")
+	cli.TimeFlag(cmd, &o.until, "until", "only runs that were created at this `time` or earlier")
 	f.StringVar(&o.subject, "subject", "", "only runs of this `subject`; the uid of an object may be left out")
 	f.StringVar(&o.parent, "parent", "", "only runs that this `run` started")
 	f.StringSliceVar(&o.phases, "phase", nil, "only runs in these `phases`")
@@ -62,6 +67,7 @@ flows, machines and faults are kinds of their own.`,
 	f.IntVar(&o.limit, "limit", 100, "at most this `number` of entries")
 	f.BoolVar(&o.all, "all", false, "all entries, however many")
 	f.StringVar(&o.cursor, "cursor", "", "go on behind an earlier page, with its `next`")
+	cli.SetCompletions(cmd, map[string]cli.Completion{"flow": a.CompleteFlows, "fault": cli.CompleteCodes})
 	return cmd
 }
 
@@ -163,7 +169,7 @@ func (a verbs) getRuns(ctx context.Context, b backend.Backend, ids []string, o g
 }
 
 func (a verbs) runTable(ctx context.Context, b backend.Backend, o getOptions) (any, []string, cli.Drawing, error) {
-	q := runstore.Query{Active: o.active, Flow: o.flow, Parent: o.parent, Limit: o.limit, Cursor: o.cursor}
+	q := runstore.Query{Active: o.active, Flow: o.flow, Fault: fault.Code(o.fault), Text: o.text, Since: o.since, Until: o.until, Parent: o.parent, Limit: o.limit, Cursor: o.cursor}
 	var err error
 	if q.Labels, err = view.Labels(o.selector); err != nil {
 		return nil, nil, nil, err

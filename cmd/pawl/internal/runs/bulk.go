@@ -30,14 +30,16 @@ const firstRuns = 5
 
 // manyText is the part of the help of each verb that takes a selection.
 const manyText = `
-With --flow, --fault, --phase or --selector instead of a RUN it is a bulk: the same
-request to all runs that are selected. Its plan comes first, and a question; --yes
+With --flow, --fault, --phase, --selector, --text or --since instead of a RUN it is
+a bulk: the same request to all runs that are selected. Its plan comes first, and a question; --yes
 answers it. A server carries the bulk out, also when this command has ended; on a
 local store this process does. pawl describe bulk NAME is its record.`
 
 // selection are the flags that select runs for a bulk.
 type selection struct {
 	flow, fault, selector string
+	text                  string
+	since, until          time.Time
 	phases                []string
 	confirmation          cli.Confirmation
 	detach                bool
@@ -51,6 +53,9 @@ func (o *selection) flags(a verbs, cmd *cobra.Command) {
 	f.StringVar(&o.fault, "fault", "", "all runs that are paused with this `code`")
 	f.StringSliceVar(&o.phases, "phase", nil, "all runs in these `phases` (default: those that the verb is for)")
 	f.StringVarP(&o.selector, "selector", "l", "", "all runs with these `labels`: key=value, key!=value, key, !key")
+	f.StringVar(&o.text, "text", "", "all runs with this `text` in the id, the flow, the subject or a label (key=value)")
+	cli.TimeFlag(cmd, &o.since, "since", "all runs that were created at this `time` or later: 2026-11-01T00:00:00Z, or 5m for five minutes ago")
+	cli.TimeFlag(cmd, &o.until, "until", "of these, only runs that were created at this `time` or earlier")
 	f.BoolVarP(&o.confirmation.Yes, "yes", "y", false, "do not ask before a bulk")
 	f.BoolVar(&o.confirmation.Dry, "dry-run", false, "only print the plan of a bulk")
 	f.BoolVarP(&o.detach, "detach", "d", false, "only order a bulk, and do not wait for its end")
@@ -61,14 +66,14 @@ func (o *selection) flags(a verbs, cmd *cobra.Command) {
 // args takes so many arguments with a run, and from least to most of them with a selection.
 func (o *selection) args(one, least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		o.many = o.flow != "" || o.fault != "" || o.selector != "" || len(o.phases) > 0
+		o.many = o.flow != "" || o.fault != "" || o.selector != "" || len(o.phases) > 0 || o.text != "" || !o.since.IsZero()
 		switch {
-		case !o.many && (o.confirmation.Dry || o.confirmation.Yes || o.detach):
-			return cli.Usage.Errorf("--yes, --dry-run and --detach are for many runs: select them with --flow, --fault, --phase or --selector")
+		case !o.many && (o.confirmation.Dry || o.confirmation.Yes || o.detach || !o.until.IsZero()):
+			return cli.Usage.Errorf("--yes, --dry-run, --detach and --until are for many runs: select them with --flow, --fault, --phase, --selector, --text or --since")
 		case !o.many:
 			return cobra.ExactArgs(one)(cmd, args)
 		case len(args) < least || len(args) > most:
-			return cli.Usage.Errorf("the runs are selected by --flow, --fault, --phase and --selector: leave out the RUN, or these flags")
+			return cli.Usage.Errorf("the runs are selected by --flow, --fault, --phase, --selector, --text and --since: leave out the RUN, or these flags")
 		}
 		for _, name := range []string{"wait", "revision"} {
 			if cmd.Flags().Changed(name) {
@@ -83,6 +88,7 @@ func (o *selection) args(one, least, most int) cobra.PositionalArgs {
 func (a verbs) bulk(ctx context.Context, o selection, by requestOptions, spec bulk.Spec) error {
 	spec.Actor, spec.Reason = a.Actor(), by.reason
 	spec.Flow, spec.Fault, spec.Selector = o.flow, fault.Code(o.fault), o.selector
+	spec.Text, spec.CreatedAfter, spec.CreatedBefore = o.text, o.since, o.until
 	for _, text := range o.phases {
 		phase := runtype.Phase(text)
 		for _, p := range []runtype.Phase{runtype.Queued, runtype.Running, runtype.Waiting, runtype.Paused, runtype.Cancelling, runtype.Cancelled, runtype.Succeeded} {
@@ -134,7 +140,9 @@ func (a verbs) bulk(ctx context.Context, o selection, by requestOptions, spec bu
 	if err := a.Confirm(o.confirmation); err != nil {
 		return err
 	}
-	spec.CreatedBefore, spec.Planned = plan.At, plan.Runs
+	if spec.Planned = plan.Runs; spec.CreatedBefore.IsZero() {
+		spec.CreatedBefore = plan.At
+	}
 	raw, err := json.Marshal(spec)
 	if err != nil {
 		return err
@@ -279,7 +287,7 @@ func (a verbs) bulkCommand() *cobra.Command {
 		Use: "bulk", Short: "Steer a request to many runs: pause, resume",
 		Long: `A bulk is an object of kind Bulk: a verb, the runs that it is for, and the record of
 what became of them. resume, pause, cancel, skip and signal order one if they get
---flow, --fault, --phase or --selector instead of a run.
+--flow, --fault, --phase, --selector, --text or --since instead of a run.
 
 A paused bulk asks no more runs until it is resumed; pawl delete bulk NAME ends it for
 good. resume also goes on with a bulk of a local store whose process was killed. Each

@@ -318,7 +318,7 @@ func (p *parts) server() (*server.Server, error) {
 		return nil, err
 	}
 	o := server.Options{
-		Engine: p.engine, Objects: driver.Admit(p.admitSchedules(p.shared.admit(p.objects)), p.kinds), Kinds: p.kinds, Version: p.options.Version, Listen: p.options.Listen, Hosts: p.options.Hosts,
+		Engine: p.engine, Bulks: true, Objects: driver.Admit(p.admitSchedules(p.shared.admit(p.objects)), p.kinds), Kinds: p.kinds, Version: p.options.Version, Listen: p.options.Listen, Hosts: p.options.Hosts,
 		CertFile: p.options.CertFile, KeyFile: p.options.KeyFile, Notifier: p.notifier,
 		Sessions: sessions, SignedOut: p.store.SignedOut(), Idempotency: p.store.Keys(), Metrics: p.metrics.Handler(), Logger: p.log,
 		Observe: func(o server.Observation) { p.metrics.Request(o.Method, o.Route, o.Status, o.Took, o.Bytes) },

@@ -53,9 +53,9 @@ const (
 	reconnectDelay = time.Second // between connection attempts of the listener
 )
 
-// Open connects and brings the schema up to date. labels indexes the labels of
-// runs that are older than their index.
-func Open(ctx context.Context, dsn string, labels func(db.Session) error) (*DB, error) {
+// Open connects and brings the schema up to date. fills complete
+// the migrations of a database with runs.
+func Open(ctx context.Context, dsn string, fills db.Fills) (*DB, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("dsn: %w", err)
@@ -66,7 +66,7 @@ func Open(ctx context.Context, dsn string, labels func(db.Session) error) (*DB, 
 	PrepareSession(config.ConnConfig)
 	prepareConnection(config.ConnConfig)
 	config.AfterConnect = CheckSession
-	if err := migrate(ctx, config.ConnConfig, labels); err != nil {
+	if err := migrate(ctx, config.ConnConfig, fills); err != nil {
 		return nil, err
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)

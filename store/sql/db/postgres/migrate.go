@@ -20,7 +20,7 @@ const migrationLock = 7295_0001
 // migrate brings the schema up to date, all or nothing. It finds the missing
 // migrations without a lock and sends them as one message, so that a process that
 // freezes here delays no other process.
-func migrate(ctx context.Context, config *pgx.ConnConfig, labels func(db.Session) error) error {
+func migrate(ctx context.Context, config *pgx.ConnConfig, fills db.Fills) error {
 	config = config.Copy()
 	config.RuntimeParams["lock_timeout"] = "60s" // a migration may have to wait for the reads of a running server
 	config.RuntimeParams["statement_timeout"] = "0"
@@ -38,8 +38,8 @@ func migrate(ctx context.Context, config *pgx.ConnConfig, labels func(db.Session
 		if err != nil || len(todo) == 0 {
 			return err
 		}
-		if len(done) > 0 && slices.ContainsFunc(todo, func(m db.Migration) bool { return m.Name == db.LabelMigration }) {
-			return migrateInSteps(ctx, c, len(done), todo, labels)
+		if len(done) > 0 && slices.ContainsFunc(todo, func(m db.Migration) bool { return fills[m.Title()] != nil }) {
+			return migrateInSteps(ctx, c, len(done), todo, fills)
 		}
 		_, err = Script(ctx, c.PgConn(), migrationScript(len(done), todo))
 		if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.Code == missingRow {
@@ -49,10 +49,10 @@ func migrate(ctx context.Context, config *pgx.ConnConfig, labels func(db.Session
 	}))
 }
 
-// migrateInSteps applies migrations of which one reads runs in this program. A process
+// migrateInSteps applies migrations of which this program fills some. A process
 // that freezes in between delays others until the server ends its session: see
 // PrepareSession.
-func migrateInSteps(ctx context.Context, c *pgx.Conn, done int, todo []db.Migration, labels func(db.Session) error) error {
+func migrateInSteps(ctx context.Context, c *pgx.Conn, done int, todo []db.Migration, fills db.Fills) error {
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", migrationLock); err != nil {
 			return err
@@ -68,8 +68,8 @@ func migrateInSteps(ctx context.Context, c *pgx.Conn, done int, todo []db.Migrat
 			if _, err := Script(ctx, tx.Conn().PgConn(), m.SQL); err != nil {
 				return err
 			}
-			if m.Name == db.LabelMigration {
-				if err := labels(session{ctx, tx}); err != nil {
+			if fill := fills[m.Title()]; fill != nil {
+				if err := fill(session{ctx, tx}); err != nil {
 					return err
 				}
 			}

@@ -53,8 +53,8 @@ type Options struct {
 	Client  bool // do not own the file, even when no other process owns it
 	Readers int  // connections that read; default 4
 
-	// Labels indexes the labels of runs that are older than their index.
-	Labels func(db.Session) error
+	// Fills complete the migrations of a file with runs.
+	Fills db.Fills
 	// Counters are queries of the numbers that Writer.Counters holds.
 	Counters []string
 }
@@ -129,7 +129,7 @@ func (d *DB) open(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := d.prepare(ctx, conn, o.Labels); err != nil {
+	if err := d.prepare(ctx, conn, o.Fills); err != nil {
 		conn.Close()
 		return err
 	}
@@ -159,7 +159,7 @@ func (d *DB) open(ctx context.Context, o Options) error {
 }
 
 // prepare checks the file before the first write, and brings the schema up to date.
-func (d *DB) prepare(ctx context.Context, conn *sqlite.Conn, labels func(db.Session) error) error {
+func (d *DB) prepare(ctx context.Context, conn *sqlite.Conn, fills db.Fills) error {
 	if d.owner {
 		if err := quickCheck(conn, d.path); err != nil {
 			return err
@@ -182,7 +182,7 @@ func (d *DB) prepare(ctx context.Context, conn *sqlite.Conn, labels func(db.Sess
 			return runstore.StoreUnavailable.Errorf("%s: %s is %q and cannot be set to %q: is it on a network file system?", d.path, pragma, got, want)
 		}
 	}
-	return migrate(ctx, conn, labels)
+	return migrate(ctx, conn, fills)
 }
 
 func openConn(path string, flags sqlite.OpenFlags, cache int) (*sqlite.Conn, error) {

@@ -11,7 +11,7 @@ import (
 )
 
 // migrate brings the schema up to date, all or nothing.
-func migrate(ctx context.Context, conn *sqlite.Conn, labels func(db.Session) error) (err error) {
+func migrate(ctx context.Context, conn *sqlite.Conn, fills db.Fills) (err error) {
 	if err := Execute(conn, "BEGIN IMMEDIATE"); err != nil {
 		return Fault(err, "migrate")
 	}
@@ -48,8 +48,8 @@ func migrate(ctx context.Context, conn *sqlite.Conn, labels func(db.Session) err
 		if err := Script(conn, m.SQL); err != nil {
 			return fmt.Errorf("migration %s: %w", m.Name, err)
 		}
-		if m.Name == db.LabelMigration {
-			if err := labels(NewSession(conn)); err != nil {
+		if fill := fills[m.Title()]; fill != nil {
+			if err := fill(NewSession(conn)); err != nil {
 				return fmt.Errorf("migration %s: %w", m.Name, err)
 			}
 		}

@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"zombiezen.com/go/sqlite"
-
-	"github.com/pawl-dev/pawl/store/sql/db"
 )
 
 const endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
@@ -16,7 +14,7 @@ const endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n
 // A connection can be used after a caller has cancelled, failed or panicked in it, with
 // no effect on the next caller.
 func TestReaderServesTheNextCaller(t *testing.T) {
-	s, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "pawl.db"), Readers: 1, Labels: func(db.Session) error { return nil }})
+	s, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "pawl.db"), Readers: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

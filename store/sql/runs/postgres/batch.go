@@ -211,6 +211,12 @@ func (p *pipe) saves(batch []*write, results []result) {
 			postgres.Int8Array(pinned, func(op *write) int64 { return op.pin.version }),
 			postgres.TextArray(pinned, func(op *write) string { return op.pin.hash }))
 	}
+	if changed := slices.DeleteFunc(slices.Clone(ops), func(op *write) bool { return op.fault == nil }); len(changed) > 0 {
+		p.add("fault", nil,
+			postgres.Int8Array(changed, func(op *write) int64 { return op.k }),
+			postgres.Int8Array(changed, func(op *write) int64 { return op.rev }),
+			postgres.TextArray(changed, func(op *write) string { return *op.fault }))
+	}
 	if len(taken) > 0 {
 		p.add("take", nil,
 			postgres.Int8Array(taken, func(t consumedSignal) int64 { return t.op.k }),

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/store/sql/codec"
-	"github.com/pawl-dev/pawl/store/sql/db"
 	"github.com/pawl-dev/pawl/store/sql/db/postgres"
 	"github.com/pawl-dev/pawl/store/sql/pgtest"
 	"github.com/pawl-dev/pawl/store/sql/runs"
@@ -15,7 +14,7 @@ import (
 
 // One conflicting save does not affect the others in its transaction.
 func TestPostgresBatchIsFair(t *testing.T) {
-	on, err := postgres.Open(t.Context(), pgtest.Start(t, pgtest.Options{NoSync: true}).Database(t), func(db.Session) error { return nil })
+	on, err := postgres.Open(t.Context(), pgtest.Start(t, pgtest.Options{NoSync: true}).Database(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

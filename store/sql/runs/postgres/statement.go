@@ -59,6 +59,12 @@ UPDATE run r SET version = p.version, hash = p.hash
 FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::text[]) AS p(k, rev, version, hash)
 WHERE r.k = p.k AND r.revision = p.rev + 1 AND r.xmin = pg_current_xact_id()::xid`
 
+// faultSQL notes the faults by which runs are paused now, or that they are not any more.
+const faultSQL = `
+UPDATE run r SET fault = nullif(f.fault, '')
+FROM unnest($1::int8[], $2::int8[], $3::text[]) AS f(k, rev, fault)
+WHERE r.k = f.k AND r.revision = f.rev + 1 AND r.xmin = pg_current_xact_id()::xid`
+
 // takeSQL marks signals as consumed.
 const takeSQL = `
 UPDATE signal g SET taken = true, data = NULL
@@ -131,6 +137,6 @@ const notifySQL = `SELECT pg_notify('` + postgres.RunChannel + `', $1)`
 
 // statements are prepared on each writer's connection, under these names.
 var statements = map[string]string{
-	"save": saveSQL, "one": oneSQL, "pin": pinSQL, "take": takeSQL, "mail": mailSQL, "promote": promoteSQL,
+	"save": saveSQL, "one": oneSQL, "pin": pinSQL, "fault": faultSQL, "take": takeSQL, "mail": mailSQL, "promote": promoteSQL,
 	"create": createSQL, "label": labelSQL, "notify": notifySQL, "limit": limitSQL, "free": freeSQL,
 }

@@ -61,8 +61,8 @@ var texts = runs.Texts{
 	Seen: "SELECT id FROM signal WHERE run = $1 AND taken ORDER BY n",
 }
 
-// Births reads the births of all runs, for runs.IndexLabels.
-const Births = "SELECT k, birth FROM run ORDER BY k"
+// Fills complete the migrations of a database with runs.
+var Fills = texts.Fills("SELECT k, birth FROM run ORDER BY k")
 
 // New returns the run store of a database, and starts its writers.
 func New(on *postgres.DB) *runs.Store {
@@ -208,6 +208,9 @@ func (d *dialect) Save(ctx context.Context, s *runstore.Save) error {
 	if !h.IsPinned(r) {
 		op.pin = &pin{version: int64(r.Version), hash: r.Hash}
 	}
+	if !h.IsFault(r) {
+		op.fault = new(runs.FaultOf(r))
+	}
 	done, err := d.writer.do(ctx, op)
 	if err != nil {
 		return err
@@ -301,10 +304,10 @@ func (d *dialect) Restorer(x db.Session) (func(runs.Dump) []db.Statement, error)
 		case !r.NextAt.IsZero():
 			due = db.Nanos(r.NextAt)
 		}
-		list := []db.Statement{{SQL: `INSERT INTO run (k, id, flow, version, hash, subject, parent, inline, birth, created, phase, queue_no, revision, epoch, mail, next_at, due_at, ended, body, limited)
-			OVERRIDING SYSTEM VALUE VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''), $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)`,
+		list := []db.Statement{{SQL: `INSERT INTO run (k, id, flow, version, hash, subject, parent, inline, birth, created, phase, queue_no, revision, epoch, mail, next_at, due_at, ended, body, limited, fault)
+			OVERRIDING SYSTEM VALUE VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''), $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, nullif($21, ''))`,
 			Args: []any{k, r.ID, r.Flow, r.Version, r.Hash, r.Subject, r.Parent, r.Inline, n.Birth, db.Nanos(r.CreatedAt), codec.PhaseNumber(r.Phase), r.Queue,
-				r.Revision, r.Epoch, r.Mail, db.Nanos(r.NextAt), due, db.Nanos(r.EndedAt), n.Body, len(r.Limits) > 0}}}
+				r.Revision, r.Epoch, r.Mail, db.Nanos(r.NextAt), due, db.Nanos(r.EndedAt), n.Body, len(r.Limits) > 0, runs.FaultOf(r)}}}
 		add := func(sql string, args ...any) {
 			list = append(list, db.Statement{SQL: sql, Args: append([]any{k}, args...)})
 		}

@@ -130,8 +130,9 @@ type write struct {
 	phase                                   int64
 	consumed                                []string
 	outgoing                                []runstore.Mail
-	pin                                     *pin // of a save that moves the run to another definition
-	freesSubject                            bool // the save ends a run, so that the next run of the subject may begin
+	pin                                     *pin    // of a save that moves the run to another definition
+	fault                                   *string // the new value of the column; "": NULL. nil: it stays
+	freesSubject                            bool    // the save ends a run, so that the next run of the subject may begin
 	subject                                 string
 	freesLimits                             string // id of a limited run that the save ends
 

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	insertRunSQL = `INSERT INTO run (row, id, flow, version, hash, subject, parent, inline, phase, slot, queue_no, revision, epoch, owner, mail, due, created, ended, body)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	insertRunSQL = `INSERT INTO run (row, id, flow, version, hash, subject, parent, inline, phase, slot, queue_no, revision, epoch, owner, mail, due, created, ended, body, fault)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	createRunSQL   = insertRunSQL + " ON CONFLICT DO NOTHING"
 	insertBirthSQL = "INSERT INTO birth (run, data, input) VALUES (?, ?, ?)"
 )
@@ -35,7 +35,7 @@ type columns struct {
 
 // insertRun returns the parameters of insertRunSQL.
 func insertRun(r *runtype.Run, c columns) []any {
-	var slot, owner, ended, parent any
+	var slot, owner, ended, parent, fault any
 	if c.slot {
 		slot = int64(1)
 	}
@@ -48,8 +48,11 @@ func insertRun(r *runtype.Run, c columns) []any {
 	if r.Parent != "" {
 		parent = r.Parent
 	}
+	if code := runs.FaultOf(r); code != "" {
+		fault = code
+	}
 	return []any{c.row, r.ID, r.Flow, r.Version, r.Hash, r.Subject, parent, r.Inline, codec.PhaseNumber(r.Phase), slot, r.Queue, r.Revision, r.Epoch,
-		owner, c.mail, c.due, db.Nanos(r.CreatedAt), ended, c.body}
+		owner, c.mail, c.due, db.Nanos(r.CreatedAt), ended, c.body, fault}
 }
 
 // Create implements runs.Dialect.

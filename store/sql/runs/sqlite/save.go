@@ -177,10 +177,13 @@ func (op *save) saveSlowly(w *sqlite.Writer, body []byte) error {
 		}
 	}
 
-	var owner, due, ended, slot any
+	var owner, due, ended, slot, fault any
 	queue := r.Queue
 	if old.slot {
 		slot = 1
+	}
+	if code := runs.FaultOf(r); code != "" {
+		fault = code
 	}
 	switch {
 	case r.Phase.Final():
@@ -198,8 +201,8 @@ func (op *save) saveSlowly(w *sqlite.Writer, body []byte) error {
 		due = dueAt(r.NextAt)
 	}
 	err = w.Exec(`UPDATE run SET revision = revision + 1, epoch = ?, owner = ?, phase = ?, slot = ?, queue_no = ?,
-		version = ?, hash = ?, due = ?, ended = ?, body = ? WHERE row = ?`,
-		r.Epoch, owner, codec.PhaseNumber(r.Phase), slot, queue, r.Version, r.Hash, due, ended, body, old.row)
+		version = ?, hash = ?, due = ?, ended = ?, body = ?, fault = ? WHERE row = ?`,
+		r.Epoch, owner, codec.PhaseNumber(r.Phase), slot, queue, r.Version, r.Hash, due, ended, body, fault, old.row)
 	if err != nil {
 		return err
 	}

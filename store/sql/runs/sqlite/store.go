@@ -44,8 +44,8 @@ var texts = runs.Texts{
 	Chained: true,
 }
 
-// Births reads the births of all runs, for runs.IndexLabels.
-const Births = "SELECT run, data FROM birth"
+// Fills complete the migrations of a file with runs.
+var Fills = texts.Fills("SELECT run, data FROM birth")
 
 // Indexes of sqlite.Writer.Counters: the newest rows of two tables. A number is never
 // used twice, so cursors stay valid.
