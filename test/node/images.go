@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Images of the node.
@@ -57,8 +58,7 @@ func (n *Node) writeImages(ctx context.Context) error {
 	layer := path("postgres.layer.tar")
 	defer os.Remove(layer)
 	n.Log("fetching the packages of the image of PostgreSQL, once")
-	args := append(database[:len(database):len(database)], layer)
-	if _, err := run(ctx, "", "mmdebstrap", args...); err != nil {
+	if _, err := run(ctx, "", "mmdebstrap", slices.Concat(database, []string{layer})...); err != nil {
 		return err
 	}
 	return writeArchive(archive, image{name: PostgresImage, user: "999:999", env: []string{"PATH=/usr/lib/postgresql/15/bin:/usr/sbin:/usr/bin:/sbin:/bin"}}, layer)

@@ -95,7 +95,11 @@ func readBefore() (b before, err error) {
 	if errors.Is(err, os.ErrNotExist) {
 		return b, nil
 	}
-	return b, errors.Join(err, json.Unmarshal(text, &b))
+	if err != nil {
+		return b, err
+	}
+	err = json.Unmarshal(text, &b)
+	return b, err
 }
 
 func (n *Node) resetKernel(context.Context) error {
