@@ -8,6 +8,8 @@ import { clusterPage } from './cluster.js';
 import { createPage } from './create.js';
 import { runsPage } from './runs.js';
 import { runPage } from './run.js';
+import { flowsPage, flowPage } from './flows.js';
+import { faultsPage, faultPage } from './faults.js';
 import { objectsPage } from './objects.js';
 import { objectPage } from './object.js';
 import { leaksPage } from './leaks.js';
@@ -25,6 +27,8 @@ const pages = [
   ['rollouts', 'Rollouts', rolloutsPage, rolloutPage, true, 'rollouts'],
   ['foundationdb', 'FoundationDB', databasesPage, databasePage, true, 'foundationdb'],
   ['runs', 'Runs', runsPage, runPage, true],
+  ['flows', 'Flows', flowsPage, flowPage, true],
+  ['faults', 'Faults', faultsPage, faultPage, true],
   ['objects', 'Objects', objectsPage, objectPage, true, 'objects'],
   ['leaks', 'Leaks', leaksPage, leaksPage, true, 'clusters'],
 ];

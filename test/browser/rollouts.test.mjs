@@ -48,7 +48,7 @@ async function act(page, verb, reason, more = async () => {}) {
 test('pawl console opens at the Rollouts, and shows only what the cluster has', { skip }, async () => {
   const page = await visitor.open();
   await page.getByRole('heading', { name: 'Rollouts' }).waitFor();
-  assert.deepEqual(await page.getByRole('navigation', { name: 'Pages' }).getByRole('link').allTextContents(), ['Rollouts', 'Runs', 'Objects']);
+  assert.deepEqual(await page.getByRole('navigation', { name: 'Pages' }).getByRole('link').allTextContents(), ['Rollouts', 'Runs', 'Flows', 'Faults', 'Objects']);
   await page.getByRole('row', { name: /^etcd default StatefulSet etcd .*locatingTargetApp/ }).waitFor();
   await page.getByText('● live').waitFor();
   await press(page, 'Tab', 'etcd');
