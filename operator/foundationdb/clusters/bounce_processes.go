@@ -5,13 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
-	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/conditions"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/locks"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/servers"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/upgrades"
@@ -21,13 +17,22 @@ import (
 // recoveryWait: a database that is not available for less may be in a recovery.
 const recoveryWait = time.Minute
 
+// noteAvailability remembers since when the database has not been available. A pass that does not hear it changes nothing.
+func (p *pass) noteAvailability() {
+	switch {
+	case p.cluster.Status.Health.Available:
+		p.memory.unavailable = time.Time{}
+	case p.memory.unavailable.IsZero():
+		p.memory.unavailable = p.now
+	}
+}
+
 // unavailableFor is how long the database has not been available.
 func (p *pass) unavailableFor() time.Duration {
-	available := meta.FindStatusCondition(p.stored.Status.Conditions, conditions.Available)
-	if p.cluster.Status.Health.Available || available == nil || available.Status != metav1.ConditionFalse {
+	if p.memory.unavailable.IsZero() {
 		return 0
 	}
-	return p.now.Sub(available.LastTransitionTime.Time)
+	return p.now.Sub(p.memory.unavailable)
 }
 
 // bounceProcesses restarts servers whose arguments or version have changed: all at once, so that there

@@ -174,6 +174,8 @@ type memory struct {
 	// disturbed is the last act that started a recovery, and when it was done.
 	disturbed   string
 	disturbedAt time.Time
+	// unavailable is since when the database has not been available, or not been heard; zero: it is.
+	unavailable time.Time
 }
 
 // remember returns the memory of a cluster.

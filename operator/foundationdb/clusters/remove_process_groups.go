@@ -57,8 +57,8 @@ func removeProcessGroups(p *pass) decision {
 			list = append(list, proving(draining))
 		}
 		d = later(startAgain, "ExclusionInProgress", "%d groups are being drained", len(draining))
-		if zones, needed := p.storageZones(); zones > 0 && zones < needed {
-			d = later(startAgain, "TooFewZones", "%d groups are being drained, and the storage servers that stay are in %d zones, of which the data need %d: name one of them in spec.processGroupsToRemove when other nodes can take its pod", len(draining), zones, needed)
+		if zones, needed := p.storageZones(); slices.ContainsFunc(draining, isStorage) && zones > 0 && zones < needed {
+			d = later(startAgain, "TooFewZones", "%d groups are being drained, and the storage servers that stay are in %d zones, of which the data need %d: when other nodes can take pods, name one of the storage servers that share a zone in spec.processGroupsToRemove", len(draining), zones, needed)
 		}
 	}
 	if batch, wait := p.removalBatch(going); len(batch) > 0 {
@@ -85,8 +85,16 @@ func removeProcessGroups(p *pass) decision {
 	return d
 }
 
-// storageZones are the zones of the storage servers that stay, whoever made them, and those that the data need.
+func isStorage(g *v1beta2.ProcessGroupStatus) bool { return classOf(g) == fdb.ClassStorage }
+
+// storageZones are the zones of the storage servers that stay, whoever made them, and those that the data need; none where
+// one of ours does not report, which may be in another zone.
 func (p *pass) storageZones() (zones, needed int) {
+	for i := range p.cluster.Status.ProcessGroups {
+		if g := &p.cluster.Status.ProcessGroups[i]; isStorage(g) && !g.Marked() && len(p.processes[g.ProcessGroupID]) == 0 {
+			return 0, 0
+		}
+	}
 	seen := map[string]bool{}
 	for _, process := range p.status.Cluster.Processes {
 		if process.Class == fdb.ClassStorage && process.Excluded != nil && !*process.Excluded {

@@ -35,6 +35,7 @@ func (p *pass) observe() {
 	if connection, told := probe.Observe(p.servers()); told {
 		p.connect(connection)
 	}
+	p.noteAvailability()
 	if s.RunningVersion != p.stored.Status.RunningVersion {
 		p.validate()
 	}
