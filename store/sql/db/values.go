@@ -2,6 +2,7 @@ package db
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -50,10 +51,15 @@ func FirstInt(s Session, sql string, args []any) (n int64, err error) {
 }
 
 // Nanos and instant convert times to and from columns: nanoseconds since 1970, 0 for the
-// zero time.
+// zero time. Times that a column cannot hold, before 1678 and after 2261, become its ends.
 func Nanos(t time.Time) int64 {
-	if t.IsZero() {
+	switch {
+	case t.IsZero():
 		return 0
+	case t.Year() < 1678:
+		return math.MinInt64
+	case t.Year() > 2261:
+		return math.MaxInt64
 	}
 	return t.UnixNano()
 }
