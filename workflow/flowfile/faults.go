@@ -109,7 +109,7 @@ func (l *library) checkFaults() {
 			l.errorf(f.code.at, "%s is declared already, by %s", f.kind.Code, where)
 		}
 		seen[f.kind.Code] = f
-		if f.flow.set() && !l.knowsFlow(f.flow.value) {
+		if f.flow.set() && !l.options.AnyHealer && !l.knowsFlow(f.flow.value) {
 			l.errorf(f.flow.at, "there is no flow %q%s", f.flow.value, hint(f.flow.value, l.flowNames()))
 		}
 	}

@@ -56,6 +56,8 @@ type Options struct {
 	// AnyAction allows actions that are not in Actions, with a warning. Use it to check files for
 	// another program.
 	AnyAction bool
+	// AnyHealer allows faults whose healer is a flow that is not among the files.
+	AnyHealer bool
 	// Check does not register the faults of the files. Use it to check files that this process does
 	// not execute.
 	Check bool

@@ -34,18 +34,19 @@ func LoadFiles(paths []string) (loaded, error) {
 	if err := exist(paths); err != nil {
 		return loaded{}, err
 	}
-	lib, err := library.Load(withFaults(paths), nil, flowfile.Options{Actions: knownActions(), AnyAction: true, Check: true})
+	all := withFaults(paths)
+	lib, err := library.Load(all, nil, flowfile.Options{Actions: knownActions(), AnyAction: true, AnyHealer: len(all) > len(paths), Check: true})
 	return loaded{lib}, err
 }
 
-// withFaults adds the files of faults that stand beside files.
+// withFaults adds the files of faults that stand beside files. Flows that heal them may be missing then.
 func withFaults(paths []string) []string {
-	var all []string
+	all, known := slices.Clone(paths), map[string]bool{}
 	for _, path := range paths {
-		all = append(all, filepath.Clean(path))
+		known[absolute(path)] = true
 	}
-	for _, path := range slices.Clone(all) {
-		if info, err := os.Stat(path); err != nil || info.IsDir() {
+	for _, path := range paths {
+		if info, err := os.Stat(path); err != nil || info.IsDir() || known[absolute(filepath.Dir(path))] {
 			continue
 		}
 		beside, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*_faults.yaml"))
@@ -53,12 +54,20 @@ func withFaults(paths []string) []string {
 			continue // of a folder whose name is a bad pattern
 		}
 		for _, one := range beside {
-			if !slices.Contains(all, one) && !slices.Contains(all, filepath.Dir(path)) {
+			if !known[absolute(one)] {
+				known[absolute(one)] = true
 				all = append(all, one)
 			}
 		}
 	}
 	return all
+}
+
+func absolute(path string) string {
+	if full, err := filepath.Abs(path); err == nil {
+		return full
+	}
+	return filepath.Clean(path)
 }
 
 func exist(paths []string) error {

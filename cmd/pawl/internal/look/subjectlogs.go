@@ -245,7 +245,8 @@ func (l *subjectLogs) follow(ctx context.Context, b backend.Runs, s *subject, ru
 	var ended sync.Map // ids
 	start := func(r view.Run, since time.Time) {
 		following.Go(func() {
-			if err := l.followRun(ctx, b, r.ID, since); err != nil && ctx.Err() == nil {
+			err := l.followRun(ctx, b, r.ID, since)
+			if err != nil && ctx.Err() == nil && fault.Of(err) != workflow.RunNotFound { // which was removed meanwhile
 				cancel(err)
 			}
 			ended.Store(r.ID, true)
@@ -277,8 +278,11 @@ func (l *subjectLogs) follow(ctx context.Context, b backend.Runs, s *subject, ru
 			return context.Cause(ctx)
 		case <-changes:
 		}
-		var err error
-		if runs, err = l.runs(ctx, b, s); err != nil {
+		newest, err := l.runs(ctx, b, s)
+		switch {
+		case err == nil:
+			runs = newest
+		case fault.Of(err).Class != fault.Transient: // else the next change is looked at
 			return err
 		}
 	}
