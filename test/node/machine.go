@@ -27,6 +27,9 @@ func (n *Node) check(context.Context) (err error) {
 	if n.plane, err = controlplane.Find(n.Bin); err != nil {
 		return err
 	}
+	if others := podCgroups(); len(others) > 0 { // Stop would take their pods for ours
+		return Unfit.Errorf("another kubelet runs pods on this machine: %s is there", others[0])
+	}
 	var missing []string
 	for _, name := range []string{"containerd", "ctr", "runc", "nft", "ip", "mmdebstrap"} {
 		if _, err := exec.LookPath(name); err != nil {

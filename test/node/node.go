@@ -102,6 +102,9 @@ func (n *Node) Start(ctx context.Context) error {
 // Stop removes the node, also one that another process has started or that has failed to
 // start. It does all it can, and returns what could not be done.
 func (n *Node) Stop(ctx context.Context) error {
+	if _, err := os.Stat(Dir); errors.Is(err, os.ErrNotExist) {
+		return nil // what runs on this machine is not ours
+	}
 	var errs []error
 	for _, s := range stopping {
 		if err := s.do(n, ctx); err != nil {
