@@ -21,17 +21,17 @@ func TestWritesOfACreatedVM(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			servicetest.InWorld(t, s, func(t *testing.T, w *servicetest.World) {
-				before := w.Records.Count() + w.Runs.Count()
+				before := w.Records.Count() + w.Runs.SaveCount()
 				id := w.Create("blue", 10)
 				w.Until(id, time.Hour, cluster.Running)
-				writes, most := w.Records.Count()+w.Runs.Count()-before, 38
+				writes, most := w.Records.Count()+w.Runs.SaveCount()-before, 38
 				if w.Acquires { // the address is created, as a VM is
 					most += 3
 				}
 				if !s.Silent { // each node exchanges its token once
 					most += 2 * 11
 				}
-				t.Logf("%d commits, %d saves of 11 VMs", w.Records.Count(), w.Runs.Count())
+				t.Logf("%d commits, %d saves of 11 VMs", w.Records.Count(), w.Runs.SaveCount())
 				if writes > most {
 					t.Errorf("%d writes for 11 VMs, at most %d\n%s", writes, most, w.Story(id))
 				}

@@ -131,7 +131,7 @@ func (s *saves) Save(ctx context.Context, w *runstore.Save) error {
 	return s.Memory.Save(ctx, w)
 }
 
-func (s *saves) Count() int {
+func (s *saves) SaveCount() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.n
