@@ -111,6 +111,10 @@ func TestFiles(t *testing.T) {
 					if b.text != cluster.Diagram("") {
 						t.Errorf("%s:%d: the lifecycle is drawn otherwise by now:\n%s", page, b.line, cluster.Diagram(""))
 					}
+				case "js": // make test-clients executes it
+					if b.text != read(t, filepath.Join(root, "tools/clients/typescript/example.mjs")) {
+						t.Errorf("%s:%d: tools/clients/typescript/example.mjs is another program", page, b.line)
+					}
 				case "console", "sh", "text", "json":
 				default:
 					t.Errorf("%s:%d: a block of a kind that this test does not know: %q", page, b.line, b.info)
