@@ -27,12 +27,16 @@ steps:
 - stepName: Check
   uses: exec
   with: {shell: "test $ITEM != broken || exit 3", env: {ITEM: "\${input.item}"}, faults: {3: ITEM_BROKEN}}
-- stepGroup: Deliver
-  steps:
-  - {stepName: Wrap, when: "has(input.gift) && input.gift", uses: exec, with: {command: [echo, wrapped]}}
-  - {stepName: Send, uses: exec, with: {command: [echo, sent]}, undo: {uses: exec, with: {command: [echo, back]}}}
+- stepName: Wrap
+  when: has(input.gift) && input.gift
+  uses: exec
+  with: {command: [echo, wrapped]}
+- stepName: Deliver
+  parallel:
+    branches:
+    - {name: Post, steps: [{stepName: Send, uses: exec, with: {command: [echo, sent]}, undo: {uses: exec, with: {command: [echo, back]}}}]}
 `);
-  writeFileSync(join(dir, 'order_faults.yaml'), `- {code: ITEM_BROKEN, class: blocked, title: the item is broken, remedy: "Repair it, then \`pawl resume\`."}\n`);
+  writeFileSync(join(dir, 'order_faults.yaml'), `faults:\n- {code: ITEM_BROKEN, class: blocked, title: the item is broken, remedy: "Repair it, then \`pawl resume\`."}\n`);
   [server, browser] = await Promise.all([serve('dev', { dir, config: 'none', more: ['--flows', join(dir, 'order.yaml'), '--flows', join(dir, 'order_faults.yaml')] }), browse()]);
   visitor = new Visitor(server, browser);
 });
