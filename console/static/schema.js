@@ -9,7 +9,7 @@ const numbers = ['integer', 'number'];
 export class Form {
   constructor(schema, name) {
     this.id = `${name}-${++number}`;
-    this.fields = schema?.type === 'object' && schema.properties ? Object.entries(schema.properties).map(([key, s]) => this.field(key, s, (schema.required ?? []).includes(key))) : [];
+    this.fields = schema?.type === 'object' && schema.properties ? Object.entries(schema.properties).map(([key, s]) => this.field(key, s, (schema.required ?? []).includes(key))).sort((x, y) => y.required - x.required) : [];
     this.whole = this.fields.length ? null : this.text({ id: this.id, placeholder: 'JSON; empty: none' });
     this.view = this.whole ? html`<label for=${this.id}>Input, as JSON</label>${this.whole}` : this.fields.map((f) => html`<label for=${f.id}>${f.key}${f.required ? '' : ' (optional)'}</label>${f.element}${f.help ? html`<p class="help">${f.help}</p>` : null}`);
   }
