@@ -127,7 +127,7 @@ func TestRestoreToATimeANameAndTheEnd(t *testing.T) {
 	if again := b.backup("first", port.FullBackup); again.Label != first.Label {
 		t.Errorf("one key took two backups: %s and %s", first.Label, again.Label)
 	}
-	eventually(t, 10*time.Second, "the second after the backup", func() error { // pgBackRest knows its end to the second
+	eventually(t, 30*time.Second, "the second after the backup", func() error { // pgBackRest knows its end to the second
 		if time.Since(first.Ended) <= time.Second {
 			return errors.New("it is the same second")
 		}

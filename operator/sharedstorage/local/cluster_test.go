@@ -154,7 +154,7 @@ func TestRowsAreReadOnBothReaders(t *testing.T) {
 	b.create("w", "r1", "r2")
 	b.exec("w", "CREATE TABLE rows (n text); INSERT INTO rows VALUES ('one'), ('two')")
 	for _, name := range []string{"r1", "r2"} {
-		eventually(t, 10*time.Second, "rows on "+name, func() error {
+		eventually(t, 30*time.Second, "rows on "+name, func() error {
 			got, err := b.query(name, "SELECT n FROM rows ORDER BY n")
 			if err == nil && got != "one,two" {
 				err = errors.New(got)

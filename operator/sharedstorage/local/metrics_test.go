@@ -90,7 +90,7 @@ queries:
 	defer waiter.Close(t.Context())
 	waiting := make(chan error, 1)
 	go func() { _, err := waiter.Exec(t.Context(), "INSERT INTO orders VALUES ('late')"); waiting <- err }()
-	eventually(t, 10*time.Second, "a session that waits", func() error {
+	eventually(t, 30*time.Second, "a session that waits", func() error {
 		all, err := b.scrape("w")
 		if err != nil {
 			return err

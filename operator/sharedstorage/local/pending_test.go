@@ -109,7 +109,7 @@ func TestAFrozenManagerIsMadeAnew(t *testing.T) {
 	}
 	b.must(before.Signal(syscall.SIGSTOP))
 	began := time.Now()
-	eventually(t, 10*time.Second, "another manager", func() error {
+	eventually(t, 30*time.Second, "another manager", func() error {
 		top, err := b.ports.Manager.Ensure(b.ctx(), c1, want)
 		if err == nil && (!top.Ready || b.managerOf() == before) {
 			err = fmt.Errorf("%+v", top)

@@ -127,7 +127,7 @@ func TestAKilledAgent(t *testing.T) {
 
 	killed := time.Now()
 	b.must(b.agentOf("a").Signal(syscall.SIGKILL))
-	eventually(t, 10*time.Second, "the guard stops the engine", func() error {
+	eventually(t, 30*time.Second, "the guard stops the engine", func() error {
 		if b.engineOf("a").Running() {
 			return errors.New("it lives")
 		}
