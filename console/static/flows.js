@@ -1,7 +1,7 @@
 // Flows: the list, and one flow with its steps, its runs, and a form made of its input's schema that starts a run.
 import { h, html, make, say, show } from './dom.js';
 import { get, newKey, request } from './api.js';
-import { Form } from './schema.js';
+import { Form } from './form.js';
 import { live } from './live.js';
 import { runColumns, runRows } from './runs.js';
 import { badge, count, facts, link, path, problem, row, table } from './parts.js';

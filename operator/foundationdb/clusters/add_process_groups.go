@@ -25,10 +25,13 @@ func addProcessGroups(p *pass) decision {
 		}
 	}
 	wanted := foundationdb.Groups(p.cluster.Spec)
-	used := taken(p)
+	var used map[fdb.GroupID]bool
 	var added []v1beta2.ProcessGroupStatus
 	for _, class := range slices.Sorted(maps.Keys(wanted)) {
 		for range max(0, wanted[class]-have[class]) {
+			if used == nil {
+				used = taken(p)
+			}
 			id := newID(p.cluster.Spec.ProcessGroupIDPrefix, class, p.random, used)
 			g := v1beta2.ProcessGroupStatus{ProcessGroupID: id, ProcessClass: v1beta2.ProcessClass(class)}
 			groups.SetConditions(&g, foundationdb.FirstConditions(class), p.now)

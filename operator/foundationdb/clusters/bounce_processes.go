@@ -3,7 +3,6 @@ package clusters
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
@@ -13,27 +12,6 @@ import (
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/upgrades"
 	"github.com/pawl-dev/pawl/outcome"
 )
-
-// recoveryWait: a database that is not available for less may be in a recovery.
-const recoveryWait = time.Minute
-
-// noteAvailability remembers since when the database has not been available. A pass that does not hear it changes nothing.
-func (p *pass) noteAvailability() {
-	switch {
-	case p.cluster.Status.Health.Available:
-		p.memory.unavailable = time.Time{}
-	case p.memory.unavailable.IsZero():
-		p.memory.unavailable = p.now
-	}
-}
-
-// unavailableFor is how long the database has not been available.
-func (p *pass) unavailableFor() time.Duration {
-	if p.memory.unavailable.IsZero() {
-		return 0
-	}
-	return p.now.Sub(p.memory.unavailable)
-}
 
 // bounceProcesses restarts servers whose arguments or version have changed: all at once, so that there
 // is one recovery.

@@ -69,5 +69,26 @@ func closed(v fdb.Verdict, least time.Duration) decision {
 	return d
 }
 
+// recoveryWait: a database that is not available for less may be in a recovery.
+const recoveryWait = time.Minute
+
+// noteAvailability remembers since when the database has not been available. A pass that does not hear it changes nothing.
+func (p *pass) noteAvailability() {
+	switch {
+	case p.cluster.Status.Health.Available:
+		p.memory.unavailable = time.Time{}
+	case p.memory.unavailable.IsZero():
+		p.memory.unavailable = p.now
+	}
+}
+
+// unavailableFor is how long the database has not been available.
+func (p *pass) unavailableFor() time.Duration {
+	if p.memory.unavailable.IsZero() {
+		return 0
+	}
+	return p.now.Sub(p.memory.unavailable)
+}
+
 // silent reports whether no process of our data center reports. Then nothing is removed.
 func (p *pass) silent() bool { return p.status == nil || len(p.processes) == 0 }
