@@ -11,11 +11,11 @@ import (
 type Health int
 
 const (
-	Unjudged    Health = iota // no color
+	Unknown     Health = iota // no color
 	Healthy                   // green
 	Progressing               // yellow: under way, waiting, or held by a person
 	Degraded                  // red: failed, or held by a fault
-	Over                      // dim: it does nothing any more, and should not
+	Inactive                  // dim: it does nothing any more, and should not
 )
 
 // Health colors a text.
@@ -35,10 +35,10 @@ var words = map[string]Health{
 
 	"alert": Degraded, "expunge": Degraded, "failed": Degraded, "interrupted": Degraded, "refused": Degraded, "unavailable": Degraded, "unhealthy": Degraded,
 	"false": Degraded, "leaked": Degraded, "dead": Degraded, "error": Degraded, "lost": Degraded, "rolloutfailed": Degraded, "degraded": Degraded,
-	"down": Degraded, "unreachable": Degraded, "broken": Degraded, "failing": Degraded, "differ": Degraded, "invalid": Degraded, "revoked": Over, "expired": Over,
+	"down": Degraded, "unreachable": Degraded, "broken": Degraded, "failing": Degraded, "differ": Degraded, "invalid": Degraded, "revoked": Inactive, "expired": Inactive,
 
-	"stopped": Over, "destroyed": Over, "cancelled": Over, "gone": Over, "never_created": Over, "forgotten": Over, "skipped": Over, "undone": Over,
-	"disabled": Over, "hibernated": Over, "to come": Over, "ended": Over, "inactive": Over,
+	"stopped": Inactive, "destroyed": Inactive, "cancelled": Inactive, "gone": Inactive, "never_created": Inactive, "forgotten": Inactive, "skipped": Inactive, "undone": Inactive,
+	"disabled": Inactive, "hibernated": Inactive, "to come": Inactive, "ended": Inactive, "inactive": Inactive,
 }
 
 // HealthOf judges a state by its word: Running is Healthy, Alert is Degraded. A word in -ing is Progressing.
@@ -58,7 +58,7 @@ func HealthOfRun(r Run) Health {
 	case runtype.Succeeded:
 		return Healthy
 	case runtype.Cancelled:
-		return Over
+		return Inactive
 	case runtype.Paused:
 		if r.Fault != nil && r.Fault.Code != workflow.PausedByPerson.Code && r.Fault.Code != workflow.CancelledByPerson.Code {
 			return Degraded
@@ -78,7 +78,7 @@ func healthOfStep(phase runtype.StepPhase) Health {
 	case runtype.StepFailed:
 		return Degraded
 	case runtype.StepSkipped, runtype.StepUndone, runtype.StepPending:
-		return Over
+		return Inactive
 	}
 	return Progressing
 }
@@ -101,5 +101,5 @@ func (c Condition) health() Health {
 	case "Ready", "Available", "Healthy", "Reconciled", "Succeeded":
 		return HealthOf(c.Status)
 	}
-	return Unjudged
+	return Unknown
 }

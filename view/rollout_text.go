@@ -117,7 +117,7 @@ func (b RolloutBatch) health() Health {
 	case b.State == BatchPresent:
 		return Progressing
 	}
-	return Over
+	return Inactive
 }
 
 func (b RolloutBatch) took(now time.Time) string {

@@ -41,7 +41,7 @@ func TestTable(t *testing.T) {
 
 func TestHealthOf(t *testing.T) {
 	for state, want := range map[string]Health{
-		"Running": Healthy, "Alert": Degraded, "Scaling": Progressing, "rollingInBatches": Progressing, "shop-v2": Unjudged, "Stopped": Over, "": Unjudged, "Paused": Progressing, "True": Healthy,
+		"Running": Healthy, "Alert": Degraded, "Scaling": Progressing, "rollingInBatches": Progressing, "shop-v2": Unknown, "Stopped": Inactive, "": Unknown, "Paused": Progressing, "True": Healthy,
 	} {
 		if got := HealthOf(state); got != want {
 			t.Errorf("%q is %d, want %d", state, got, want)

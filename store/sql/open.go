@@ -44,8 +44,7 @@ func OpenSQLite(ctx context.Context, o Options) (*SQLite, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := sqlite.Open(ctx, sqlite.Options{Path: o.Path, Client: o.Client, Readers: o.Readers,
-		Fills: runssqlite.Fills, Counters: runssqlite.Counters})
+	d, err := sqlite.Open(ctx, sqlite.Options{Path: o.Path, Client: o.Client, Readers: o.Readers, Counters: runssqlite.Counters})
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +62,7 @@ func OpenPostgres(ctx context.Context, o Options) (*Postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := postgres.Open(ctx, o.DSN, runspostgres.Fills)
+	d, err := postgres.Open(ctx, o.DSN)
 	if err != nil {
 		return nil, err
 	}

@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pawl-dev/pawl/test/await"
 	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
 )
@@ -159,21 +160,7 @@ func (l *fixture) get() *corev1.ConfigMap {
 // eventually polls until look returns no error.
 func (l *fixture) eventually(what string, look func() error) {
 	l.t.Helper()
-	ctx, cancel := context.WithTimeout(l.t.Context(), 2*time.Minute)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := look()
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			l.t.Fatalf("%s: %v", what, err)
-		case <-tick.C:
-		}
-	}
+	await.Until(l.t, 2*time.Minute, what, func(context.Context) error { return look() })
 }
 
 func (l *fixture) until(state string) {

@@ -6,10 +6,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/sim"
+	"github.com/pawl-dev/pawl/test/await"
 )
 
 // `kubectl describe` of a cluster and of its run says, without pawl, what its state is,
@@ -22,7 +24,7 @@ func TestKubectlDescribeSaysWhatToDo(t *testing.T) {
 	describe := func(args []string, wanted ...string) {
 		t.Helper()
 		var text string
-		await(t, fmt.Sprintf("kubectl describe %v", args), func(context.Context) error {
+		await.Until(t, 2*time.Minute, fmt.Sprintf("kubectl describe %v", args), func(context.Context) error {
 			r := kubectl(append([]string{"describe"}, args...)...)
 			text = r.String()
 			said := regexp.MustCompile(` +`).ReplaceAllString(r.out, " ")
@@ -54,7 +56,7 @@ func TestKubectlDescribeSaysWhatToDo(t *testing.T) {
 	}
 	waits := regexp.MustCompile(`run (\S+) is at step (\S+): (instance \S+ waits for a node)`)
 	var run, step, why string
-	await(t, "a run that waits", func(context.Context) error {
+	await.Until(t, 2*time.Minute, "a run that waits", func(context.Context) error {
 		r := kubectl("describe", "ssc", "orders")
 		m := waits.FindStringSubmatch(r.out)
 		if m == nil {

@@ -22,6 +22,7 @@ import (
 	kuberuns "github.com/pawl-dev/pawl/kube/runstore"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
+	"github.com/pawl-dev/pawl/test/await"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
@@ -181,7 +182,7 @@ func TestAnnotationsOfAClusterAskItsRun(t *testing.T) {
 			}
 			answered := func(key, verb string) (last map[string]any) {
 				t.Helper()
-				await(t, "an answer to "+verb, func(ctx context.Context) error {
+				await.Until(t, 2*time.Minute, "an answer to "+verb, func(ctx context.Context) error {
 					o, err := at.Get(ctx, name, metav1.GetOptions{})
 					if err != nil {
 						return err
@@ -195,7 +196,7 @@ func TestAnnotationsOfAClusterAskItsRun(t *testing.T) {
 			}
 			phase := func(want runtype.Phase) {
 				t.Helper()
-				await(t, "the run is "+string(want), func(ctx context.Context) error {
+				await.Until(t, 2*time.Minute, "the run is "+string(want), func(ctx context.Context) error {
 					now, err := w.engine.Get(ctx, r.ID)
 					if err == nil && now.Phase != want {
 						err = fmt.Errorf("it is %s", now.Phase)
@@ -212,7 +213,7 @@ func TestAnnotationsOfAClusterAskItsRun(t *testing.T) {
 			if last := answered("resume", "resume"); last["state"] != "Refused" || last["code"] != "REQUEST_REFUSED" || last["remedy"] == "" {
 				t.Errorf("the answer is %v", last)
 			}
-			await(t, "the Event", func(ctx context.Context) error {
+			await.Until(t, 2*time.Minute, "the Event", func(ctx context.Context) error {
 				events, err := w.client().CoreV1().Events(w.namespace).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=" + c.kind + ",reason=RequestRefused"})
 				if err == nil && (len(events.Items) == 0 || !strings.Contains(events.Items[0].Message, "resume r1 was refused")) {
 					err = fmt.Errorf("the Events are %v", events.Items)
@@ -225,24 +226,6 @@ func TestAnnotationsOfAClusterAskItsRun(t *testing.T) {
 			answered("cancel", "cancel")
 			phase(runtype.Cancelled)
 		})
-	}
-}
-
-// await polls until look returns no error.
-func await(t *testing.T, what string, look func(ctx context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	for {
-		err := look(ctx)
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%s: %v", what, err)
-		case <-time.After(50 * time.Millisecond):
-		}
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/controller"
+	"github.com/pawl-dev/pawl/test/await"
 	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
 )
@@ -172,21 +173,7 @@ func (w *fixture) get(name string) *Demo {
 // until polls until look returns no error.
 func (w *fixture) until(what string, look func() error) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute) // a busy machine
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := look()
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			w.t.Fatalf("%s: %v", what, err)
-		case <-tick.C:
-		}
-	}
+	await.Until(w.t, 2*time.Minute, what, func(context.Context) error { return look() }) // a busy machine
 }
 
 // events returns the notes of the Events about an object, by reason.

@@ -42,7 +42,7 @@ func TestPodHasItsServiceAccountWhereClientsLook(t *testing.T) {
 		s.SecurityContext = &corev1.PodSecurityContext{RunAsUser: ptr[int64](12345), RunAsGroup: ptr[int64](2345), SupplementalGroups: []int64{345}}
 		c.StartupProbe = &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", "test -e /var/run/secrets/kubernetes.io/service*/ca.crt"}}}}
 	})))
-	pod := await(t, p, ns, "s", "is Ready", podReady)
+	pod := awaitPod(t, p, ns, "s", "is Ready", podReady)
 	for range 2 {
 		who := call(t, pod, "GET", "/whoami", nil)
 		if want := "system:serviceaccount:" + ns + ":default in " + ns; who != want {
@@ -99,13 +99,13 @@ func TestFilesOfConfigMapsAreLate(t *testing.T) {
 		return began
 	}
 	create(t, p, ns, on("late", server("s", mount)))
-	await(t, p, ns, "s", "is Ready", podReady)
+	awaitPod(t, p, ns, "s", "is Ready", podReady)
 	if sees("s") != "one" {
 		t.Errorf("it begins with %q", sees("s"))
 	}
 	began := change("two")
 	create(t, p, ns, on("late", shell("young", "grep two /config/k", mount)))
-	await(t, p, ns, "young", "sees the new one", phase(corev1.PodSucceeded))
+	awaitPod(t, p, ns, "young", "sees the new one", phase(corev1.PodSucceeded))
 	until := func(want string) func(context.Context) error {
 		return func(context.Context) error {
 			if got := sees("s"); got != want {

@@ -47,7 +47,7 @@ func TestInitContainersRunInOrder(t *testing.T) {
 			init("last", "echo last >> /data/order", nil),
 		}
 	}))
-	pod := await(t, p, ns, "s", "has succeeded", phase(corev1.PodSucceeded))
+	pod := awaitPod(t, p, ns, "s", "has succeeded", phase(corev1.PodSucceeded))
 	if text, err := os.ReadFile(k.LogFile(ns, "s", "main")); string(text) != "first\nfirst\nlast\nmain\n" {
 		t.Errorf("the order was %q (%v)", text, err)
 	}
@@ -64,7 +64,7 @@ func TestFailedPodHasItsExitCode(t *testing.T) {
 	create(t, p, ns, shell("s", "echo the disk is full; exit 42", func(_ *corev1.PodSpec, c *corev1.Container) {
 		c.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
 	}))
-	pod := await(t, p, ns, "s", "has failed", phase(corev1.PodFailed))
+	pod := awaitPod(t, p, ns, "s", "has failed", phase(corev1.PodFailed))
 	end := pod.Status.ContainerStatuses[0].State.Terminated
 	if end == nil || end.ExitCode != 42 || end.Message != "the disk is full\n" {
 		t.Errorf("its end is %+v", end)
@@ -85,7 +85,7 @@ func TestWhatCannotStartSaysWhy(t *testing.T) {
 		c.Env = []corev1.EnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: config, Key: "a"}}}}
 	}))
 	for name, want := range map[string]string{"unknown": "ErrImagePull", "command": "RunContainerError", "volume": "ContainerCreating", "variable": "CreateContainerConfigError"} {
-		await(t, p, ns, name, "says "+want, func(pod *corev1.Pod) bool {
+		awaitPod(t, p, ns, name, "says "+want, func(pod *corev1.Pod) bool {
 			for _, c := range pod.Status.ContainerStatuses {
 				if w := c.State.Waiting; w != nil && w.Reason == want && w.Message != "" {
 					return true
@@ -95,8 +95,8 @@ func TestWhatCannotStartSaysWhy(t *testing.T) {
 		})
 	}
 	must(p.Client().CoreV1().ConfigMaps(ns).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late"}, Data: map[string]string{"a": "1"}}, metav1.CreateOptions{}))(t)
-	await(t, p, ns, "volume", "has succeeded", phase(corev1.PodSucceeded))
-	await(t, p, ns, "variable", "has succeeded", phase(corev1.PodSucceeded))
+	awaitPod(t, p, ns, "volume", "has succeeded", phase(corev1.PodSucceeded))
+	awaitPod(t, p, ns, "variable", "has succeeded", phase(corev1.PodSucceeded))
 }
 
 // As root, a container runs as the user that its pod names, and owns its folders.
@@ -113,11 +113,11 @@ func TestRunAsUserIsHonouredAsRoot(t *testing.T) {
 	create(t, p, ns, shell("nonroot", "true", func(s *corev1.PodSpec, _ *corev1.Container) {
 		s.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: ptr(true)}
 	}))
-	await(t, p, ns, "s", "has succeeded", phase(corev1.PodSucceeded))
+	awaitPod(t, p, ns, "s", "has succeeded", phase(corev1.PodSucceeded))
 	if text, err := os.ReadFile(k.LogFile(ns, "s", "main")); string(text) != "12345\n2345\n2345 345\n12345:2345\n" {
 		t.Errorf("it ran as %q (%v)", text, err)
 	}
-	await(t, p, ns, "nonroot", "is refused", func(pod *corev1.Pod) bool {
+	awaitPod(t, p, ns, "nonroot", "is refused", func(pod *corev1.Pod) bool {
 		c := pod.Status.ContainerStatuses
 		return len(c) == 1 && c[0].State.Waiting != nil && c[0].State.Waiting.Reason == "CreateContainerConfigError"
 	})
@@ -128,7 +128,7 @@ func TestServiceAccountTokenIsMounted(t *testing.T) {
 	p, k := processes(t)
 	ns := p.Namespace(t)
 	create(t, p, ns, shell("s", "/bin/kubectl auth whoami -o jsonpath={.status.userInfo.username}", nil))
-	await(t, p, ns, "s", "has succeeded", phase(corev1.PodSucceeded))
+	awaitPod(t, p, ns, "s", "has succeeded", phase(corev1.PodSucceeded))
 	if text, err := os.ReadFile(k.LogFile(ns, "s", "main")); string(text) != "system:serviceaccount:"+ns+":default" {
 		t.Errorf("it is %q (%v)", text, err)
 	}
@@ -150,7 +150,7 @@ func TestClaimOutlivesPods(t *testing.T) {
 		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 	}}}
 	must(p.Client().AppsV1().StatefulSets(ns).Create(t.Context(), set, metav1.CreateOptions{}))(t)
-	first := await(t, p, ns, "s-0", "is Ready", podReady)
+	first := awaitPod(t, p, ns, "s-0", "is Ready", podReady)
 	folder := claimFolder(t, p, ns, "data-s-0")
 	starts := func(want int) {
 		eventually(t, "the starts", func(context.Context) error {
@@ -165,7 +165,7 @@ func TestClaimOutlivesPods(t *testing.T) {
 	if err := p.Client().CoreV1().Pods(ns).Delete(t.Context(), "s-0", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, p, ns, "s-0", "is another", func(pod *corev1.Pod) bool { return pod.UID != first.UID && podReady(pod) })
+	awaitPod(t, p, ns, "s-0", "is another", func(pod *corev1.Pod) bool { return pod.UID != first.UID && podReady(pod) })
 	starts(2)
 }
 
@@ -204,7 +204,7 @@ func TestPostgreSQLKeepsItsRows(t *testing.T) {
 		}}},
 	}}
 	must(p.Client().AppsV1().StatefulSets(ns).Create(t.Context(), set, metav1.CreateOptions{}))(t)
-	pod := await(t, p, ns, "pg-0", "is Ready", podReady)
+	pod := awaitPod(t, p, ns, "pg-0", "is Ready", podReady)
 	sql := func(query string) string {
 		t.Helper()
 		var out []byte
@@ -233,7 +233,7 @@ func TestPostgreSQLKeepsItsRows(t *testing.T) {
 		}
 		return nil
 	})
-	await(t, p, ns, "pg-0", "is back", restarted(1))
+	awaitPod(t, p, ns, "pg-0", "is back", restarted(1))
 	if got := sql("select count(*) from rows"); got != "100" {
 		t.Errorf("there are %s rows", got)
 	}

@@ -37,7 +37,7 @@ func TestPodsFindEachOtherByName(t *testing.T) {
 	}
 	address := map[string]string{}
 	for _, name := range []string{"early", "ready"} {
-		pod := await(t, p, ns, "one-"+name, "runs", func(pod *corev1.Pod) bool {
+		pod := awaitPod(t, p, ns, "one-"+name, "runs", func(pod *corev1.Pod) bool {
 			return pod.Status.PodIP != "" && pod.Status.ContainerStatuses[0].State.Running != nil
 		})
 		address[name] = pod.Status.PodIP

@@ -36,11 +36,11 @@ func TestKubectlShowsLogs(t *testing.T) {
 	})))
 	create(t, p, ns, on("logging", shell("never", "true", func(_ *corev1.PodSpec, c *corev1.Container) { c.Image = "unknown:1" })))
 	create(t, p, ns, on("logging", shell("falls", "echo falling; exit 1", func(s *corev1.PodSpec, _ *corev1.Container) { s.RestartPolicy = corev1.RestartPolicyAlways })))
-	await(t, p, ns, "s", "runs again", restarted(1))
-	await(t, p, ns, "never", "says why", func(pod *corev1.Pod) bool {
+	awaitPod(t, p, ns, "s", "runs again", restarted(1))
+	awaitPod(t, p, ns, "never", "says why", func(pod *corev1.Pod) bool {
 		return len(pod.Status.ContainerStatuses) > 0 && pod.Status.ContainerStatuses[0].State.Waiting.Reason == "ErrImagePull"
 	})
-	await(t, p, ns, "falls", "backs off", func(pod *corev1.Pod) bool {
+	awaitPod(t, p, ns, "falls", "backs off", func(pod *corev1.Pod) bool {
 		c := pod.Status.ContainerStatuses
 		return len(c) > 0 && c[0].State.Waiting != nil && c[0].State.Waiting.Reason == "CrashLoopBackOff"
 	})
@@ -82,7 +82,7 @@ func TestKubectlFollowsALog(t *testing.T) {
 	ns := p.Namespace(t)
 	k := programs(t, p, "following", kubelet.Options{})
 	create(t, p, ns, on("following", shell("s", "echo ready; while ! test -e $CONTAINER_ROOT/go; do sleep 0.05; done; echo steady; while ! test -e $CONTAINER_ROOT/end; do sleep 0.05; done; echo gone", nil)))
-	await(t, p, ns, "s", "runs", phase(corev1.PodRunning))
+	awaitPod(t, p, ns, "s", "runs", phase(corev1.PodRunning))
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := kubectl(ctx, p, ns, "logs", "-f", "s")
@@ -117,7 +117,7 @@ func TestKubectlExecutes(t *testing.T) {
 		s.TerminationGracePeriodSeconds = ptr[int64](1)
 		c.Env = []corev1.EnvVar{{Name: "COLOUR", Value: "blue"}}
 	})))
-	await(t, p, ns, "s", "runs", phase(corev1.PodRunning))
+	awaitPod(t, p, ns, "s", "runs", phase(corev1.PodRunning))
 	var out, errs bytes.Buffer
 	cmd := kubectl(t.Context(), p, ns, "exec", "-i", "s", "--", "sh", "-c", "echo $COLOUR; cat; echo oops >&2; exit 5")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader("from the client\n"), &out, &errs

@@ -73,9 +73,9 @@ func TestNodesHaveZonesAndTaints(t *testing.T) {
 		return pod
 	}
 	create(t, p, ns, inZone("first", "a"))
-	await(t, p, ns, "first", "is in zone a", bound("a"))
+	awaitPod(t, p, ns, "first", "is in zone a", bound("a"))
 	create(t, p, ns, inZone("second", "b"))
-	await(t, p, ns, "second", "is held off by the taint", func(pod *corev1.Pod) bool {
+	awaitPod(t, p, ns, "second", "is held off by the taint", func(pod *corev1.Pod) bool {
 		for _, c := range pod.Status.Conditions {
 			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 				return true
@@ -86,7 +86,7 @@ func TestNodesHaveZonesAndTaints(t *testing.T) {
 	if err := k.UntaintNode(t.Context(), "zoned-2", "pool"); err != nil {
 		t.Fatal(err)
 	}
-	await(t, p, ns, "second", "is in zone b", bound("b"))
+	awaitPod(t, p, ns, "second", "is in zone b", bound("b"))
 	if err := k.LabelNode(t.Context(), "zoned-1", map[string]*string{corev1.LabelTopologyZone: ptr("c"), corev1.LabelTopologyRegion: nil}); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestPaperPodTakesItsTimeToGo(t *testing.T) {
 	} {
 		takes.Store(int64(c.takes))
 		create(t, p, ns, on("leaving", sleeper(c.name)))
-		await(t, p, ns, c.name, "is Ready", podReady)
+		awaitPod(t, p, ns, c.name, "is Ready", podReady)
 		began := time.Now()
 		if err := p.Client().CoreV1().Pods(ns).Delete(t.Context(), c.name, metav1.DeleteOptions{GracePeriodSeconds: &c.grace}); err != nil {
 			t.Fatal(err)
@@ -157,13 +157,13 @@ func TestPaperContainerCrashesAgain(t *testing.T) {
 	annotated.Annotations = map[string]string{kubelet.CrashAfterAnnotation: "1s", kubelet.CrashTimesAnnotation: "2"}
 	create(t, p, ns, annotated)
 	create(t, p, ns, on("falling", sleeper("function")))
-	await(t, p, ns, "annotation", "is Ready", podReady)
-	await(t, p, ns, "annotation", "backs off", func(pod *corev1.Pod) bool {
+	awaitPod(t, p, ns, "annotation", "is Ready", podReady)
+	awaitPod(t, p, ns, "annotation", "backs off", func(pod *corev1.Pod) bool {
 		c := pod.Status.ContainerStatuses[0]
 		return !podReady(pod) && c.RestartCount == 1 && c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff" && c.LastTerminationState.Terminated != nil
 	})
-	await(t, p, ns, "annotation", "is back for good", restarted(2))
-	pod := await(t, p, ns, "function", "is back", restarted(1))
+	awaitPod(t, p, ns, "annotation", "is back for good", restarted(2))
+	pod := awaitPod(t, p, ns, "function", "is back", restarted(1))
 	if end := pod.Status.ContainerStatuses[0].LastTerminationState.Terminated; end == nil || end.ExitCode != 42 {
 		t.Errorf("it ended with %+v", end)
 	}

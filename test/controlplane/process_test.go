@@ -99,8 +99,8 @@ func create(t *testing.T, p *controlplane.Plane, ns string, pod *corev1.Pod) {
 	must(p.Client().CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{}))(t)
 }
 
-// await waits until a pod meets a condition.
-func await(t *testing.T, p *controlplane.Plane, ns, name, what string, holds func(*corev1.Pod) bool) *corev1.Pod {
+// awaitPod waits until a pod meets a condition.
+func awaitPod(t *testing.T, p *controlplane.Plane, ns, name, what string, holds func(*corev1.Pod) bool) *corev1.Pod {
 	t.Helper()
 	var pod *corev1.Pod
 	eventually(t, name+" "+what, func(ctx context.Context) (err error) {
@@ -188,7 +188,7 @@ func TestProcessServesAtItsOwnAddressWithItsEnvironment(t *testing.T) {
 	}
 	create(t, p, ns, server("a", change))
 	create(t, p, ns, server("b", change))
-	a, b := await(t, p, ns, "a", "is Ready", podReady), await(t, p, ns, "b", "is Ready", podReady)
+	a, b := awaitPod(t, p, ns, "a", "is Ready", podReady), awaitPod(t, p, ns, "b", "is Ready", podReady)
 	if a.Status.PodIP == b.Status.PodIP {
 		t.Fatalf("both are at %s", a.Status.PodIP)
 	}
@@ -239,12 +239,12 @@ func TestKilledPodIsRestartedWithACount(t *testing.T) {
 	p, k := processes(t)
 	ns := p.Namespace(t)
 	create(t, p, ns, server("s", nil))
-	pod := await(t, p, ns, "s", "is Ready", podReady)
+	pod := awaitPod(t, p, ns, "s", "is Ready", podReady)
 	before := describeSelf(t, pod)
 	if err := k.KillPod(ns, "s"); err != nil {
 		t.Fatal(err)
 	}
-	pod = await(t, p, ns, "s", "is back", restarted(1))
+	pod = awaitPod(t, p, ns, "s", "is back", restarted(1))
 	if end := pod.Status.ContainerStatuses[0].LastTerminationState.Terminated; end == nil || end.ExitCode != 137 || end.Signal != 9 {
 		t.Errorf("its last end was %+v", end)
 	}
@@ -252,7 +252,7 @@ func TestKilledPodIsRestartedWithACount(t *testing.T) {
 		t.Error("it is the same process")
 	}
 	call(t, pod, "POST", "/exit", url.Values{"code": {"3"}})
-	pod = await(t, p, ns, "s", "is back again", restarted(2))
+	pod = awaitPod(t, p, ns, "s", "is back again", restarted(2))
 	if end := pod.Status.ContainerStatuses[0].LastTerminationState.Terminated; end == nil || end.ExitCode != 3 || end.Reason != "Error" {
 		t.Errorf("its last end was %+v", end)
 	}
@@ -275,14 +275,14 @@ func TestChangedImageRestartsItsContainer(t *testing.T) {
 			return s.State.Running != nil && s.Image == image && s.RestartCount == restarts
 		}
 	}
-	await(t, p, ns, "s", "runs", func(pod *corev1.Pod) bool {
+	awaitPod(t, p, ns, "s", "runs", func(pod *corev1.Pod) bool {
 		return len(pod.Status.ContainerStatuses) == 2 && begun("shell:test", 0)(pod) && pod.Status.ContainerStatuses[1].State.Running != nil
 	})
 	logged(t, k.LogFile(ns, "s", "main"), "test\n")
 	other := k.PIDs(ns, "s")["other"]
 	patch := []byte(`{"spec":{"containers":[{"name":"main","image":"shell:next"}]}}`)
 	must(p.Client().CoreV1().Pods(ns).Patch(t.Context(), "s", types.StrategicMergePatchType, patch, metav1.PatchOptions{}))(t)
-	pod := await(t, p, ns, "s", "runs its new image", begun("shell:next", 1))
+	pod := awaitPod(t, p, ns, "s", "runs its new image", begun("shell:next", 1))
 	if end := pod.Status.ContainerStatuses[0].LastTerminationState.Terminated; end == nil || end.ExitCode != 0 {
 		t.Errorf("its last end was %+v", end)
 	}
@@ -320,26 +320,26 @@ func TestProbesAreExecuted(t *testing.T) {
 	create(t, p, ns, server("dials", func(_ *corev1.PodSpec, c *corev1.Container) {
 		c.ReadinessProbe.ProbeHandler = corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(7000)}}
 	}))
-	await(t, p, ns, "dials", "is Ready", podReady)
-	lives := await(t, p, ns, "lives", "is Ready", podReady)
+	awaitPod(t, p, ns, "dials", "is Ready", podReady)
+	lives := awaitPod(t, p, ns, "lives", "is Ready", podReady)
 	call(t, lives, "POST", "/sick", url.Values{"is": {"true"}})
-	lives = await(t, p, ns, "lives", "was restarted", restarted(1))
+	lives = awaitPod(t, p, ns, "lives", "was restarted", restarted(1))
 	if end := lives.Status.ContainerStatuses[0].LastTerminationState.Terminated; end == nil || end.ExitCode != 0 {
 		t.Errorf("it was not asked to end: %+v", end)
 	}
 
-	waits := await(t, p, ns, "waits", "runs", phase(corev1.PodRunning))
+	waits := awaitPod(t, p, ns, "waits", "runs", phase(corev1.PodRunning))
 	if s := waits.Status.ContainerStatuses[0]; podReady(waits) || s.Started == nil || *s.Started {
 		t.Errorf("before its startup probe it is %+v", s)
 	}
 	eventually(t, "the server", func(ctx context.Context) error { return dial(ctx, waits) })
 	root := describeSelf(t, waits).Env[slices.IndexFunc(describeSelf(t, waits).Env, func(e string) bool { return strings.HasPrefix(e, "CONTAINER_ROOT=") })]
 	call(t, waits, "POST", "/file", url.Values{"path": {strings.TrimPrefix(root, "CONTAINER_ROOT=") + "/data/go"}, "text": {"go"}})
-	waits = await(t, p, ns, "waits", "is Ready", podReady)
+	waits = awaitPod(t, p, ns, "waits", "is Ready", podReady)
 	call(t, waits, "POST", "/sick", url.Values{"is": {"true"}})
-	await(t, p, ns, "waits", "is not Ready", func(pod *corev1.Pod) bool { return !podReady(pod) })
+	awaitPod(t, p, ns, "waits", "is not Ready", func(pod *corev1.Pod) bool { return !podReady(pod) })
 	call(t, waits, "POST", "/sick", url.Values{"is": {"false"}})
-	await(t, p, ns, "waits", "is Ready without a restart", restarted(0))
+	awaitPod(t, p, ns, "waits", "is Ready without a restart", restarted(0))
 }
 
 func dial(ctx context.Context, pod *corev1.Pod) error {
@@ -367,9 +367,9 @@ func TestDeletionGivesGraceAndLeavesNothing(t *testing.T) {
 	create(t, p, ns, shell("family", "sleep 1000 & setsid sleep 1000 & wait", func(s *corev1.PodSpec, _ *corev1.Container) {
 		s.TerminationGracePeriodSeconds = ptr[int64](1)
 	}))
-	await(t, p, ns, "polite", "is Ready", podReady)
-	await(t, p, ns, "stubborn", "is Ready", podReady)
-	await(t, p, ns, "family", "runs", phase(corev1.PodRunning))
+	awaitPod(t, p, ns, "polite", "is Ready", podReady)
+	awaitPod(t, p, ns, "stubborn", "is Ready", podReady)
+	awaitPod(t, p, ns, "family", "runs", phase(corev1.PodRunning))
 	root := k.Root(ns, "family", "main")
 	eventually(t, "the family's children", func(context.Context) error {
 		if n := len(carrying(root)); n < 3 {
@@ -438,7 +438,7 @@ func TestNodesLosePowerAndNetwork(t *testing.T) {
 		s.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	}
 	create(t, p, ns, server("s", bear))
-	pod := await(t, p, ns, "s", "is Ready", podReady)
+	pod := awaitPod(t, p, ns, "s", "is Ready", podReady)
 	before := describeSelf(t, pod)
 	if err := k.CutNode(pod.Spec.NodeName); err != nil {
 		t.Fatal(err)
@@ -465,7 +465,7 @@ func TestNodesLosePowerAndNetwork(t *testing.T) {
 	if err := k.StartNode(t.Context(), pod.Spec.NodeName); err != nil {
 		t.Fatal(err)
 	}
-	await(t, p, ns, "s", "is made unhealthy", func(pod *corev1.Pod) bool { return !pod.Status.ContainerStatuses[0].Ready })
+	awaitPod(t, p, ns, "s", "is made unhealthy", func(pod *corev1.Pod) bool { return !pod.Status.ContainerStatuses[0].Ready })
 
 	if err := k.StopNode(pod.Spec.NodeName); err != nil {
 		t.Fatal(err)
@@ -478,7 +478,7 @@ func TestNodesLosePowerAndNetwork(t *testing.T) {
 	if err := k.StartNode(t.Context(), pod.Spec.NodeName); err != nil {
 		t.Fatal(err)
 	}
-	again := await(t, p, ns, "s", "is back", restarted(1))
+	again := awaitPod(t, p, ns, "s", "is back", restarted(1))
 	if again.Status.PodIP != pod.Status.PodIP || again.UID != pod.UID {
 		t.Errorf("it moved from %s to %s", pod.Status.PodIP, again.Status.PodIP)
 	}

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/test/await"
 	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
 	"github.com/pawl-dev/pawl/test/deploy"
@@ -136,21 +137,7 @@ func (h *fixture) kubectl(args ...string) string {
 
 func (h *fixture) await(limit time.Duration, what string, holds func(ctx context.Context) error) {
 	h.t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(h.t.Context()), limit) // also during cleanup
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := holds(ctx)
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			h.t.Fatalf("%s, not within %s: %v", what, limit, err)
-		case <-tick.C:
-		}
-	}
+	await.Until(h.t, limit, what, holds)
 }
 
 // awaitRunning waits until a cluster is Running with the given number of readers and its

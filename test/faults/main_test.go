@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/test/await"
 	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
 )
@@ -176,30 +177,12 @@ func (w *fixture) switchWriter() string {
 
 func (w *fixture) await(limit time.Duration, what string, holds func(ctx context.Context) error) {
 	w.t.Helper()
-	w.awaitEvery(150*time.Millisecond, limit, what, holds)
+	await.Until(w.t, limit, what, holds)
 }
 
-func (w *fixture) awaitEvery(look, limit time.Duration, what string, holds func(ctx context.Context) error) {
+func (w *fixture) awaitEvery(interval, limit time.Duration, what string, holds func(ctx context.Context) error) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), limit)
-	defer cancel()
-	tick := time.NewTicker(look)
-	defer tick.Stop()
-	var last error
-	for {
-		err := holds(ctx)
-		if err == nil {
-			return
-		}
-		if ctx.Err() == nil || last == nil {
-			last = err
-		}
-		select {
-		case <-ctx.Done():
-			w.t.Fatalf("%s, not within %s: %v", what, limit, last)
-		case <-tick.C:
-		}
-	}
+	await.Every(w.t, interval, limit, what, holds)
 }
 
 // patience is how long a cluster may take to settle on a busy machine.

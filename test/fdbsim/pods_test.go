@@ -4,6 +4,7 @@ package fdbsim_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,6 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/fdb/sim"
 	"github.com/pawl-dev/pawl/fdb/sim/program"
 	"github.com/pawl-dev/pawl/fdb/sim/world"
+	"github.com/pawl-dev/pawl/test/await"
 	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
 )
@@ -174,21 +176,12 @@ func (p *pods) kubectl(input string, args ...string) {
 // eventually waits until a condition holds, and tells why it did not.
 func (p *pods) eventually(what string, holds func(ctx context.Context) string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		why := holds(ctx)
-		if why == "" {
-			return
+	await.Until(p.t, patience, what, func(ctx context.Context) error {
+		if why := holds(ctx); why != "" {
+			return errors.New(why)
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			p.t.Fatalf("%s: %s", what, why)
-		}
-	}
+		return nil
+	})
 }
 
 func (p *pods) pod(ctx context.Context, name string) *corev1.Pod {

@@ -23,6 +23,7 @@ import (
 	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/operator/foundationdb/kube"
 	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/test/await"
 	"github.com/pawl-dev/pawl/test/controlplane"
 )
 
@@ -92,21 +93,7 @@ func (f *fixture) must(err error) {
 // until polls until look returns no error.
 func (f *fixture) until(what string, look func() error) {
 	f.Helper()
-	ctx, cancel := context.WithTimeout(f.Context(), 2*time.Minute) // a busy machine
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := look()
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			f.Fatalf("%s: %v", what, err)
-		case <-tick.C:
-		}
-	}
+	await.Until(f, 2*time.Minute, what, func(context.Context) error { return look() }) // a busy machine
 }
 
 func (f *fixture) meta(name string) metav1.ObjectMeta {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/test/await"
 	"github.com/pawl-dev/pawl/test/controlplane"
 )
 
@@ -122,23 +123,14 @@ func path(elem ...string) string { return filepath.Join(append([]string{Dir}, el
 // program is the path of a program that `make node-programs` builds.
 func (n *Node) program(name string) string { return filepath.Join(n.Bin, "node", name) }
 
-// await asks again until holds returns nil, at most for two minutes.
-func await(ctx context.Context, what string, holds func(context.Context) error) error {
+// until asks again until holds returns nil, at most for two minutes.
+func until(ctx context.Context, what string, holds func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := holds(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return Failed.Errorf("%s: %w", what, err)
-		case <-tick.C:
-		}
+	if err := await.Poll(ctx, 200*time.Millisecond, holds); err != nil {
+		return Failed.Errorf("%s: %w", what, err)
 	}
+	return nil
 }
 
 func writeFile(path, text string) error {

@@ -70,7 +70,7 @@ func (n *Node) startAPIServer(ctx context.Context) error {
 	}
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // it is only asked whether it is ready
 	defer client.CloseIdleConnections()
-	err = await(ctx, "the API server is ready", func(ctx context.Context) error {
+	err = until(ctx, "the API server is ready", func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+Address+":6443/readyz", nil)
 		if err != nil {
 			return err

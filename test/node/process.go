@@ -82,7 +82,7 @@ func podCgroups() []string {
 }
 
 func (n *Node) removeCgroups(ctx context.Context) error {
-	return await(ctx, "cgroups of pods", func(context.Context) error {
+	return until(ctx, "cgroups of pods", func(context.Context) error {
 		for _, top := range podCgroups() {
 			var dirs []string
 			_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {

@@ -35,7 +35,7 @@ func (n *Node) startContainerd(ctx context.Context) error {
 	if err := n.start("containerd", "containerd", "--config", path("containerd.toml")); err != nil {
 		return err
 	}
-	return await(ctx, "containerd answers", func(ctx context.Context) error {
+	return until(ctx, "containerd answers", func(ctx context.Context) error {
 		if _, err := run(ctx, "", "ctr", "--address", socket(), "version"); err != nil {
 			return fmt.Errorf("%w\n%s", err, logEnd("containerd"))
 		}
@@ -54,7 +54,7 @@ func (n *Node) startKubelet(ctx context.Context) error {
 		"--node-ip="+Address, "--hostname-override="+Name); err != nil {
 		return err
 	}
-	return await(ctx, "the node is Ready", func(ctx context.Context) error {
+	return until(ctx, "the node is Ready", func(ctx context.Context) error {
 		out, err := n.kubectl(ctx, "get", "node", Name, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")]}`)
 		if err == nil && !strings.Contains(out, `"status":"True"`) {
 			err = fmt.Errorf("%s", out)

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/test/await"
 	"github.com/pawl-dev/pawl/test/controlplane"
 )
 
@@ -155,21 +156,7 @@ func (f *fixture) kubectl(args ...string) string {
 
 func (f *fixture) await(limit time.Duration, what string, holds func(context.Context) error) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.t.Context()), limit)
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := holds(ctx)
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			f.t.Fatalf("%s, not within %s: %v", what, limit, err)
-		case <-tick.C:
-		}
-	}
+	await.Until(f.t, limit, what, holds)
 }
 
 // create applies the sample and waits until it is Ready.

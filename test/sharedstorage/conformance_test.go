@@ -22,6 +22,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/kube"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port/porttest"
+	"github.com/pawl-dev/pawl/test/await"
 	"github.com/pawl-dev/pawl/test/controlplane"
 )
 
@@ -46,7 +47,10 @@ func TestConformance(t *testing.T) {
 		d.store = d.openStore()
 		return porttest.Fixture{
 			Ports: d.ports(), Cluster: port.Ref{Namespace: namespace, Name: "c", UID: "1"}, Now: time.Now, Limit: 6 * time.Minute,
-			Await: await,
+			Await: func(t *testing.T, limit time.Duration, what string, holds func() error) {
+				t.Helper()
+				await.Until(t, limit, what, func(context.Context) error { return holds() })
+			},
 			Kill: func(t *testing.T, id port.Ref) {
 				t.Helper()
 				err := direct.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: id.Namespace, Name: kube.PodName(id)}}, client.GracePeriodSeconds(0))
@@ -54,7 +58,7 @@ func TestConformance(t *testing.T) {
 					t.Fatal(err)
 				}
 				// The kubelet hears of the deletion later, and the agent answers until then.
-				await(t, time.Minute, "the end of the pod's processes", func() error {
+				await.Until(t, time.Minute, "the end of the pod's processes", func(context.Context) error {
 					if running := nodes.PIDs(id.Namespace, kube.PodName(id)); len(running) > 0 {
 						return fmt.Errorf("%v run", running)
 					}
@@ -78,18 +82,6 @@ func TestConformance(t *testing.T) {
 			Reload: map[string]string{"work_mem": "8MB"}, Restart: map[string]string{"max_connections": "50"}, Wrong: map[string]string{"work_mem": "much"},
 		}
 	})
-}
-
-// await polls often and waits long, because a busy machine is slow.
-func await(t *testing.T, limit time.Duration, what string, holds func() error) {
-	t.Helper()
-	err := holds()
-	for end := time.Now().Add(limit); err != nil && time.Now().Before(end); err = holds() {
-		time.Sleep(200 * time.Millisecond)
-	}
-	if err != nil {
-		t.Fatalf("%s, not within %s: %v", what, limit, err)
-	}
 }
 
 // newManager returns the clients of a manager that reads and writes as the operator does, with caches and

@@ -28,6 +28,7 @@ import (
 
 	mpd "github.com/pawl-dev/pawl/kube/api/mpd/v1"
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/test/await"
 	"github.com/pawl-dev/pawl/test/controlplane"
 	"github.com/pawl-dev/pawl/test/controlplane/kubelet"
 	"github.com/pawl-dev/pawl/test/deploy"
@@ -262,23 +263,15 @@ func (w *fixture) kubectl(args ...string) string {
 
 func (w *fixture) await(limit time.Duration, what string, holds func(ctx context.Context) error) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), limit)
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	await.Until(w.t, limit, what, func(ctx context.Context) error {
 		err := holds(ctx)
-		if err == nil {
-			return
-		}
 		select {
-		case <-ctx.Done():
-			w.t.Fatalf("%s, not within %s: %v", what, limit, err)
 		case <-w.operator.ended:
 			w.t.Fatalf("%s: the operator has ended: %v", what, err)
-		case <-tick.C:
+		default:
 		}
-	}
+		return err
+	})
 }
 
 func (w *fixture) cluster(ctx context.Context, name string) (*v1alpha1.SharedStorageCluster, error) {

@@ -37,7 +37,7 @@ func (b Backup) Health() view.Health {
 	case b.State != b.Desired:
 		return view.Progressing
 	case b.State == "Stopped":
-		return view.Over
+		return view.Inactive
 	}
 	return view.HealthOf(b.State)
 }

@@ -36,7 +36,7 @@ func (e Exclusion) health() view.Health {
 	case "Drained", "Empty":
 		return view.Healthy
 	case "Skipped", "Excluded":
-		return view.Over
+		return view.Inactive
 	case "Silent":
 		return view.Degraded
 	}

@@ -82,19 +82,3 @@ func Missing(known []Migration, done []Applied) ([]Migration, error) {
 	}
 	return known[len(done):], nil
 }
-
-// Fills write, behind migrations, what only the program can read: it is in the blobs of runs. A key is the title of a
-// migration.
-type Fills map[string]func(Session) error
-
-// The titles of migrations that a program fills.
-const (
-	LabelMigration = "label" // run_label: the labels of earlier runs
-	FaultMigration = "fault" // run.fault: the faults of runs that are paused
-)
-
-// Title is the name without the number, which differs between the databases.
-func (m Migration) Title() string {
-	_, title, _ := strings.Cut(strings.TrimSuffix(m.Name, ".sql"), "_")
-	return title
-}

@@ -53,9 +53,8 @@ const (
 	reconnectDelay = time.Second // between connection attempts of the listener
 )
 
-// Open connects and brings the schema up to date. fills complete
-// the migrations of a database with runs.
-func Open(ctx context.Context, dsn string, fills db.Fills) (*DB, error) {
+// Open connects and brings the schema up to date.
+func Open(ctx context.Context, dsn string) (*DB, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("dsn: %w", err)
@@ -66,7 +65,7 @@ func Open(ctx context.Context, dsn string, fills db.Fills) (*DB, error) {
 	PrepareSession(config.ConnConfig)
 	prepareConnection(config.ConnConfig)
 	config.AfterConnect = CheckSession
-	if err := migrate(ctx, config.ConnConfig, fills); err != nil {
+	if err := migrate(ctx, config.ConnConfig); err != nil {
 		return nil, err
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)

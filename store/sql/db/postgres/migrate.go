@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +19,7 @@ const migrationLock = 7295_0001
 // migrate brings the schema up to date, all or nothing. It finds the missing
 // migrations without a lock and sends them as one message, so that a process that
 // freezes here delays no other process.
-func migrate(ctx context.Context, config *pgx.ConnConfig, fills db.Fills) error {
+func migrate(ctx context.Context, config *pgx.ConnConfig) error {
 	config = config.Copy()
 	config.RuntimeParams["lock_timeout"] = "60s" // a migration may have to wait for the reads of a running server
 	config.RuntimeParams["statement_timeout"] = "0"
@@ -38,48 +37,12 @@ func migrate(ctx context.Context, config *pgx.ConnConfig, fills db.Fills) error 
 		if err != nil || len(todo) == 0 {
 			return err
 		}
-		if len(done) > 0 && slices.ContainsFunc(todo, func(m db.Migration) bool { return fills[m.Title()] != nil }) {
-			return migrateInSteps(ctx, c, len(done), todo, fills)
-		}
 		_, err = Script(ctx, c.PgConn(), migrationScript(len(done), todo))
 		if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.Code == missingRow {
 			return db.ErrStale // another process migrated first
 		}
 		return err
 	}))
-}
-
-// migrateInSteps applies migrations of which this program fills some. A process
-// that freezes in between delays others until the server ends its session: see
-// PrepareSession.
-func migrateInSteps(ctx context.Context, c *pgx.Conn, done int, todo []db.Migration, fills db.Fills) error {
-	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", migrationLock); err != nil {
-			return err
-		}
-		var now int
-		if err := tx.QueryRow(ctx, "SELECT count(*) FROM migration").Scan(&now); err != nil {
-			return err
-		}
-		if now != done {
-			return db.ErrStale // another process was quicker
-		}
-		for _, m := range todo {
-			if _, err := Script(ctx, tx.Conn().PgConn(), m.SQL); err != nil {
-				return err
-			}
-			if fill := fills[m.Title()]; fill != nil {
-				if err := fill(session{ctx, tx}); err != nil {
-					return err
-				}
-			}
-			_, err := tx.Exec(ctx, "INSERT INTO migration (number, name, checksum, at) VALUES ($1, $2, $3, $4)", m.Number, m.Name, m.Checksum, time.Now().UnixNano())
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }
 
 func appliedMigrations(ctx context.Context, c *pgx.Conn) ([]db.Applied, error) {

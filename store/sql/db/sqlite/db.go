@@ -53,8 +53,6 @@ type Options struct {
 	Client  bool // do not own the file, even when no other process owns it
 	Readers int  // connections that read; default 4
 
-	// Fills complete the migrations of a file with runs.
-	Fills db.Fills
 	// Counters are queries of the numbers that Writer.Counters holds.
 	Counters []string
 }
@@ -129,7 +127,7 @@ func (d *DB) open(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if err := d.prepare(ctx, conn, o.Fills); err != nil {
+	if err := d.prepare(ctx, conn); err != nil {
 		conn.Close()
 		return err
 	}
@@ -159,7 +157,7 @@ func (d *DB) open(ctx context.Context, o Options) error {
 }
 
 // prepare checks the file before the first write, and brings the schema up to date.
-func (d *DB) prepare(ctx context.Context, conn *sqlite.Conn, fills db.Fills) error {
+func (d *DB) prepare(ctx context.Context, conn *sqlite.Conn) error {
 	if d.owner {
 		if err := quickCheck(conn, d.path); err != nil {
 			return err
@@ -182,7 +180,7 @@ func (d *DB) prepare(ctx context.Context, conn *sqlite.Conn, fills db.Fills) err
 			return runstore.StoreUnavailable.Errorf("%s: %s is %q and cannot be set to %q: is it on a network file system?", d.path, pragma, got, want)
 		}
 	}
-	return migrate(ctx, conn, fills)
+	return migrate(ctx, conn)
 }
 
 func openConn(path string, flags sqlite.OpenFlags, cache int) (*sqlite.Conn, error) {

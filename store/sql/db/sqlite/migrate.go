@@ -11,7 +11,7 @@ import (
 )
 
 // migrate brings the schema up to date, all or nothing.
-func migrate(ctx context.Context, conn *sqlite.Conn, fills db.Fills) (err error) {
+func migrate(ctx context.Context, conn *sqlite.Conn) (err error) {
 	if err := Execute(conn, "BEGIN IMMEDIATE"); err != nil {
 		return Fault(err, "migrate")
 	}
@@ -47,11 +47,6 @@ func migrate(ctx context.Context, conn *sqlite.Conn, fills db.Fills) (err error)
 		}
 		if err := Script(conn, m.SQL); err != nil {
 			return fmt.Errorf("migration %s: %w", m.Name, err)
-		}
-		if fill := fills[m.Title()]; fill != nil {
-			if err := fill(NewSession(conn)); err != nil {
-				return fmt.Errorf("migration %s: %w", m.Name, err)
-			}
 		}
 		if err := Execute(conn, "INSERT INTO migration (number, name, checksum, at) VALUES (?, ?, ?, ?)",
 			m.Number, m.Name, m.Checksum, time.Now().UnixNano()); err != nil {

@@ -14,7 +14,7 @@ import (
 
 // One conflicting save does not affect the others in its transaction.
 func TestPostgresBatchIsFair(t *testing.T) {
-	on, err := postgres.Open(t.Context(), pgtest.Start(t, pgtest.Options{NoSync: true}).Database(t), nil)
+	on, err := postgres.Open(t.Context(), pgtest.Start(t, pgtest.Options{NoSync: true}).Database(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,9 +61,6 @@ var texts = runs.Texts{
 	Seen: "SELECT id FROM signal WHERE run = $1 AND taken ORDER BY n",
 }
 
-// Fills complete the migrations of a database with runs.
-var Fills = texts.Fills("SELECT k, birth FROM run ORDER BY k")
-
 // New returns the run store of a database, and starts its writers.
 func New(on *postgres.DB) *runs.Store {
 	d := &dialect{db: on, writer: newWriter(on)}

@@ -44,9 +44,6 @@ var texts = runs.Texts{
 	Chained: true,
 }
 
-// Fills complete the migrations of a file with runs.
-var Fills = texts.Fills("SELECT run, data FROM birth")
-
 // Indexes of sqlite.Writer.Counters: the newest rows of two tables. A number is never
 // used twice, so cursors stay valid.
 const (

@@ -31,14 +31,17 @@ CREATE TABLE run (
 	next_at   bigint NOT NULL,
 	due_at    bigint,                    -- NULL while owned, final or without a time
 	ended     bigint NOT NULL,
-	body      bytea NOT NULL             -- state, fault and the open steps
+	body      bytea NOT NULL,            -- state, fault and the open steps
+	limited   boolean NOT NULL DEFAULT false, -- it has rows in run_limit until it ends
+	fault     text COLLATE "C"           -- code, in phase 4; NULL: none
 ) WITH (fillfactor = 50);
-CREATE UNIQUE INDEX run_slot ON run (subject) WHERE phase BETWEEN 2 AND 5 AND NOT inline; -- one active run of a subject
+CREATE UNIQUE INDEX run_slot ON run (subject) WHERE phase < 6 AND queue_no = 0 AND NOT inline; -- one active run of a subject; in phase 1 it waits for its limits
 CREATE INDEX run_subject ON run (subject, k);
 CREATE INDEX run_queue ON run (subject, queue_no) WHERE phase = 1;
 CREATE INDEX run_parent ON run (parent) WHERE parent IS NOT NULL;
 CREATE INDEX run_due ON run (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX run_owner ON run (owner) WHERE owner IS NOT NULL;
+CREATE INDEX run_fault ON run (fault, k) WHERE fault IS NOT NULL;
 ALTER TABLE run SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
 CREATE TABLE input (
@@ -134,4 +137,11 @@ BEGIN
 	GET DIAGNOSTICS n = ROW_COUNT;
 	DELETE FROM worker WHERE until <= pawl_now() - 86400000000000 AND NOT EXISTS (SELECT FROM run WHERE owner = worker.k);
 	RETURN n;
+END $$;
+
+-- pawl_must gives a number, and ends the transaction if there is none: a guard was not met.
+CREATE FUNCTION pawl_must(_n bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+	IF _n IS NULL THEN RAISE EXCEPTION 'a row that the change needs is not there' USING ERRCODE = 'PW001'; END IF;
+	RETURN _n;
 END $$;

@@ -20,7 +20,8 @@ CREATE TABLE run (
 	due       INTEGER,                    -- 0 while a worker owns it; NULL while it waits without a time, or has ended
 	created   INTEGER NOT NULL,
 	ended     INTEGER,                    -- NULL while it goes on
-	body      BLOB NOT NULL               -- places in event, state, fault, times and the records of open steps
+	body      BLOB NOT NULL,              -- places in event, state, fault, times and the records of open steps
+	fault     TEXT                        -- code, in phase 4; NULL: none
 );
 CREATE UNIQUE INDEX run_slot ON run (subject) WHERE slot = 1; -- one active run of a subject
 CREATE INDEX run_queue ON run (subject, queue_no) WHERE queue_no > 0;
@@ -29,6 +30,7 @@ CREATE INDEX run_owned ON run (row) WHERE due = 0;
 CREATE INDEX run_active ON run (row) WHERE ended IS NULL;
 CREATE INDEX run_subject ON run (subject, ended, flow);
 CREATE INDEX run_parent ON run (parent) WHERE parent IS NOT NULL;
+CREATE INDEX run_fault ON run (fault) WHERE fault IS NOT NULL;
 
 -- What is written once.
 CREATE TABLE birth (

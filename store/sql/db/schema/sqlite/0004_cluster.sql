@@ -56,13 +56,15 @@ CREATE TABLE container_cluster (
 	findings            TEXT,
 	folded_name         TEXT NOT NULL,              -- in lower case, for searches
 	folded_description  TEXT NOT NULL,
-	look_at             INTEGER                     -- when the walker must look: 1 at once, NULL never
+	look_at             INTEGER,                    -- when the walker must look: 1 at once, NULL never
+	disk_gb             INTEGER NOT NULL DEFAULT 0  -- root disk of a node, 0 where the template decides
 );
 CREATE INDEX container_cluster_created ON container_cluster (created, id);
 CREATE INDEX container_cluster_living ON container_cluster (created, id) WHERE state <> 'Destroyed';
 CREATE INDEX container_cluster_account ON container_cluster (account_id, created, id) WHERE state <> 'Destroyed';
 CREATE INDEX container_cluster_domain ON container_cluster (domain_id, created, id) WHERE state <> 'Destroyed';
 CREATE INDEX container_cluster_state ON container_cluster (state, created, id);
+CREATE UNIQUE INDEX container_cluster_name ON container_cluster (account_id, name) WHERE state <> 'Destroyed' AND name <> ''; -- unique among the living clusters of an account
 CREATE INDEX container_cluster_look ON container_cluster (look_at) WHERE look_at IS NOT NULL;
 
 CREATE TABLE container_cluster_vm_map (
@@ -83,7 +85,8 @@ CREATE TABLE container_cluster_vm_map (
 	not_ready     TEXT NOT NULL,
 	removed       INTEGER                           -- NULL while it belongs to the cluster
 );
-CREATE INDEX container_cluster_vm_map_cluster ON container_cluster_vm_map (cluster_id);
+-- Lists count workers and name VMs without reading nodes.
+CREATE INDEX container_cluster_vm_map_roster ON container_cluster_vm_map (cluster_id, removed, role, ordinal, vm_id);
 
 -- Sealed columns are unreadable without the master key, which is not in the database.
 CREATE TABLE container_cluster_details (
@@ -102,7 +105,6 @@ CREATE TABLE container_cluster_details (
 	ca_key             BLOB,                        -- sealed
 	join_token_hash    TEXT,
 	join_token_expires INTEGER NOT NULL,
-	join_token_names   TEXT,                        -- JSON
 	join_token_run     TEXT,
 	credentials        TEXT                         -- JSON: node, hash
 );
@@ -136,6 +138,7 @@ CREATE TABLE container_cluster_resource (
 	UNIQUE (cluster_id, key)
 );
 CREATE INDEX container_cluster_resource_phase ON container_cluster_resource (phase, intent_at, id);
+CREATE INDEX container_cluster_resource_address ON container_cluster_resource (cluster_id) WHERE kind = 'address'; -- lists find addresses without reading journals
 
 CREATE TABLE job (
 	number     INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -1,9 +1,5 @@
 -- Limits by key of how many runs run at once.
 
-ALTER TABLE run ADD COLUMN limited boolean NOT NULL DEFAULT false; -- it has rows in run_limit until it ends
-DROP INDEX run_slot;
-CREATE UNIQUE INDEX run_slot ON run (subject) WHERE phase < 6 AND queue_no = 0 AND NOT inline; -- one active run of a subject; in phase 1 it waits for its limits
-
 CREATE TABLE run_limit (
 	run     bigint NOT NULL,             -- run.k, of a run that goes on
 	key     text COLLATE "C" NOT NULL,
@@ -65,7 +61,6 @@ END $$;
 -- pawl_queue stores a run behind the active one of its subject: 0 queued, 1
 -- there is none, 2 too many wait, 3 known. The active run is locked, so that it
 -- cannot end between the look and the queueing.
-DROP FUNCTION pawl_queue;
 CREATE FUNCTION pawl_queue(_id text, _flow text, _version bigint, _hash text, _subject text, _parent text, _inline boolean, _birth bytea, _created bigint,
 	_body bytea, _most bigint, _seq bigint, _events bytea, _steps bytea, _input bytea, _keys text[], _values text[],
 	_limits text[], _at_once bigint[], _rank bigint) RETURNS int LANGUAGE plpgsql AS $$

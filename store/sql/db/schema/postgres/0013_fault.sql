@@ -1,4 +1,0 @@
--- The fault by which a run is paused, so that lists choose and count by it without reading every run.
-
-ALTER TABLE run ADD COLUMN fault text COLLATE "C"; -- code, in phase 4; NULL: none
-CREATE INDEX run_fault ON run (fault, k) WHERE fault IS NOT NULL;
