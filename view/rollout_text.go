@@ -173,6 +173,10 @@ func DrawRollout(r Rollout, now time.Time, style Style) []string {
 		lines = append(lines, style.Health(r.Batches[i].health(), style.cut("  "+sign+" "+line)))
 	}
 	for _, line := range r.standing(now, style) {
+		if strings.HasPrefix(line, "remedy: ") {
+			lines = append(lines, style.Wrap("  ", line)...)
+			continue
+		}
 		lines = append(lines, style.cut("  "+line))
 	}
 	return lines

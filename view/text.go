@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
 )
 
 // Style configures the text. The zero Style is without color, in UTC.
@@ -53,6 +55,26 @@ func (s Style) cut(line string) string {
 		return line
 	}
 	return string([]rune(line)[:max(s.Width-1, 0)]) + "…"
+}
+
+// noBreak is a space at which no line is broken.
+const noBreak = "\u00a0"
+
+// Wrap breaks a text into lines of the style's width, all of which begin with indent. Without a width it is one line.
+// A command at its end (see Remedy) stays on one line if it fits.
+func (s Style) Wrap(indent, text string) []string {
+	text = oneLine(text)
+	if before, command, ok := strings.Cut(text, "then: pawl "); ok {
+		text = before + "then: " + strings.ReplaceAll("pawl "+command, " ", noBreak)
+	}
+	if width := s.Width - utf8.RuneCountInString(indent); s.Width > 0 {
+		text = ansi.Wrap(text, max(width, 8), "")
+	}
+	lines := strings.Split(strings.ReplaceAll(text, noBreak, " "), "\n")
+	for i, line := range lines {
+		lines[i] = indent + line
+	}
+	return lines
 }
 
 func pad(text string, width int) string {

@@ -139,7 +139,7 @@ func Standing(r Run, now time.Time, style Style) []string {
 		}
 		say(HealthOfRun(r).color(), join("  ", head, healing(r, now)))
 		if r.Fault != nil {
-			lines = append(lines, "  remedy: "+Remedy(r.Fault.Remedy, r.ID))
+			lines = append(lines, style.Wrap("  ", "remedy: "+Remedy(r.Fault.Remedy, r.ID))...)
 		}
 	}
 	if r.Warning != "" {
@@ -160,7 +160,7 @@ func Remedy(remedy, id string) string {
 	text := strings.TrimRight(oneLine(remedy), ".")
 	for _, end := range []string{" the run", " it", ""} {
 		if before, ok := strings.CutSuffix(text, "resume"+end); ok {
-			before = strings.TrimRight(strings.TrimSuffix(strings.TrimSuffix(before, "then "), "and "), ", ")
+			before = strings.TrimRight(strings.TrimSuffix(strings.TrimSuffix(before, "then "), "and "), ",; ")
 			command := "pawl resume " + Short(id)
 			if before == "" {
 				return command

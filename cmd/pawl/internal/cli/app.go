@@ -156,6 +156,12 @@ func Terminal(w io.Writer) (width, height int, ok bool) {
 	return width, height, true
 }
 
+// IsLive reports whether results are drawn over themselves: people read them on a terminal that can move its cursor.
+func (a *App) IsLive() bool {
+	_, _, terminal := Terminal(a.Out)
+	return terminal && a.IsText() && os.Getenv("TERM") != "dumb"
+}
+
 // Emit prints a result in the form of --output. name is the output of -o name.
 func (a *App) Emit(v any, names []string, text func() string) error {
 	if done, err := a.emitPaths(v); done {

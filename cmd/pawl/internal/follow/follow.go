@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/live"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/view"
@@ -43,7 +44,9 @@ func (w Reading) asked(r view.Run) bool {
 // Follow shows a run until it rests, and works on it if nobody else does. Its
 // error carries the exit code of the run.
 func (a Follower) Follow(ctx context.Context, b backend.Runs, what Reading) error {
-	r, err := a.Working(ctx, b, what, a.Screen(what.Since))
+	s := a.screen(what.Since)
+	r, err := a.Working(ctx, b, what, s)
+	s.close()
 	if err != nil {
 		return err
 	}
@@ -121,9 +124,10 @@ func Rests(r view.Run) bool {
 	return r.Phase.Final()
 }
 
-// screen shows the states of a run.
+// screen shows the states of a run. It is closed before anything else is printed.
 type screen interface {
 	show(r view.Run)
+	close()
 }
 
 // readingShare is how many times as long as a reading took a watcher waits at
@@ -181,15 +185,21 @@ func (a Follower) Watch(ctx context.Context, b backend.Runs, what Reading, s scr
 	}
 }
 
-// Screen is a live tree on a terminal, lines in a pipe, and nothing for programs.
-func (a Follower) Screen(since *view.Run) screen {
+// Show shows a run until it rests, the wait is over or the context ends.
+func (a Follower) Show(ctx context.Context, b backend.Runs, what Reading) (view.Run, error) {
+	s := a.screen(what.Since)
+	defer s.close()
+	return a.Watch(ctx, b, what, s)
+}
+
+// screen is a live tree on a terminal, lines in a pipe, and nothing for programs.
+func (a Follower) screen(since *view.Run) screen {
 	switch {
 	case !a.IsText():
 		return Nothing{}
+	case a.IsLive():
+		return liveTree{live.Open(a.Out, a.Style(a.Out))}
 	default:
-		if _, _, ok := cli.Terminal(a.Out); ok {
-			return &liveTree{a: a}
-		}
 		return &plainLines{a: a, before: since}
 	}
 }
@@ -198,6 +208,7 @@ func (a Follower) Screen(since *view.Run) screen {
 type Nothing struct{}
 
 func (Nothing) show(view.Run) {}
+func (Nothing) close()        {}
 
 // plainLines prints what is new.
 type plainLines struct {
@@ -210,6 +221,8 @@ func (p *plainLines) show(r view.Run) {
 	p.before = &r
 }
 
+func (p *plainLines) close() {}
+
 // Print writes lines.
 func (a Follower) Print(lines []string) {
 	for _, line := range lines {
@@ -217,29 +230,14 @@ func (a Follower) Print(lines []string) {
 	}
 }
 
-// liveTree draws the whole run and draws over it when it has changed.
-type liveTree struct {
-	a     Follower
-	lines int
+// liveTree draws the whole run.
+type liveTree struct{ on *live.Screen }
+
+func (t liveTree) show(r view.Run) {
+	t.on.Show(func(style view.Style) []string { return view.Tree(r, time.Now(), style) })
 }
 
-func (t *liveTree) show(r view.Run) {
-	t.lines = t.a.Redraw(t.lines, view.Tree(r, time.Now(), t.a.Style(t.a.Out)))
-}
-
-// Redraw writes lines over those that were drawn before, and returns their number.
-func (a Follower) Redraw(drawn int, lines []string) int {
-	var b strings.Builder
-	if drawn > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA", drawn)
-	}
-	for _, line := range lines {
-		b.WriteString("\x1b[2K" + line + "\n")
-	}
-	b.WriteString("\x1b[J")
-	fmt.Fprint(a.Out, b.String())
-	return len(lines)
-}
+func (t liveTree) close() { t.on.Close() }
 
 // NeedsRemedy reports an object that does not continue by itself: its machine has
 // observed its newest spec, and its fault is neither retried nor healed.

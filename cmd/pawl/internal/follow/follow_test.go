@@ -1,9 +1,7 @@
 package follow
 
 import (
-	"bytes"
 	"context"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,28 +56,6 @@ func TestFinding5AWatcherReadsATenthOfTheTime(t *testing.T) {
 		}
 		synctest.Wait()
 	})
-}
-
-// On a terminal the tree is drawn over itself; a shorter one leaves nothing behind.
-func TestLiveTree(t *testing.T) {
-	var out bytes.Buffer
-	tree := &liveTree{a: Follower{&cli.App{Out: &out, Err: &out}}}
-	r := view.Run{ID: "gk3vaaaaaaaaaaaaaaaaaaaaaa", Flow: "Create", Subject: "demo/default/c1", Phase: runtype.Running,
-		Steps: []view.Step{{Name: "A", Phase: runtype.StepRunning}}}
-	tree.show(r)
-	first := out.String()
-	if strings.Contains(first, "\x1b[1A") || !strings.Contains(first, "● A") {
-		t.Errorf("the first drawing is %q", first)
-	}
-	out.Reset()
-	now := time.Now()
-	r.Phase, r.StartedAt, r.EndedAt = runtype.Succeeded, now, now
-	r.Steps[0].Phase, r.Steps[0].StartedAt, r.Steps[0].EndedAt = runtype.StepDone, now, now
-	tree.show(r)
-	second := out.String()
-	if !strings.HasPrefix(second, "\x1b[2A\x1b[2K") || !strings.Contains(second, "✔ A") || !strings.HasSuffix(second, "\x1b[J") {
-		t.Errorf("the second drawing is %q", second)
-	}
 }
 
 // seen has one run whose states are read one after the other.

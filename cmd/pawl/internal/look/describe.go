@@ -193,7 +193,7 @@ func (a verbs) watchCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r, err := follow.Follower{App: a.App}.Watch(ctx, b, follow.Reading{ID: first.ID, Wait: wait}, follow.Follower{App: a.App}.Screen(nil))
+			r, err := follow.Follower{App: a.App}.Show(ctx, b, follow.Reading{ID: first.ID, Wait: wait})
 			if err != nil && !follow.IsEnd(err) {
 				return err
 			}

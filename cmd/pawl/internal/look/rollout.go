@@ -6,7 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/backend"
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/cmd/pawl/internal/follow"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/live"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/view"
@@ -47,8 +47,11 @@ func (a verbs) watchRollout(ctx context.Context, b backend.Backend, objects cont
 		return err
 	}
 	var err error
-	if _, _, live := cli.Terminal(a.Out); live && a.IsText() {
-		err = a.draw(ctx, b, read, func() []string { return view.DrawRollout(last, time.Now(), a.Style(a.Out)) }, &ended)
+	if a.IsLive() {
+		err = a.draw(ctx, b, read, func() live.Drawing {
+			shown := last
+			return func(style view.Style) []string { return view.DrawRollout(shown, time.Now(), style) }
+		}, &ended)
 	} else {
 		err = a.repeat(ctx, b, true, func() (any, []string, cli.Drawing, error) {
 			err := read()
@@ -71,20 +74,21 @@ func (a verbs) watchRollout(ctx context.Context, b backend.Backend, objects cont
 }
 
 // draw draws over itself at each change, and each second for the times, until it is over.
-func (a verbs) draw(ctx context.Context, b backend.Runs, read func() error, lines func() []string, over *bool) error {
+func (a verbs) draw(ctx context.Context, b backend.Runs, read func() error, drawing func() live.Drawing, over *bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	changes := b.Changes(ctx, "")
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	drawn := 0
+	screen := live.Open(a.Out, a.Style(a.Out))
+	defer screen.Close()
 	for fresh := true; ; {
 		if fresh {
 			if err := read(); err != nil {
 				return cli.WatchEnded(ctx, err)
 			}
 		}
-		drawn = follow.Follower{App: a.App}.Redraw(drawn, lines())
+		screen.Show(drawing())
 		if *over {
 			return nil
 		}

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/cli"
-	"github.com/pawl-dev/pawl/cmd/pawl/internal/follow"
+	"github.com/pawl-dev/pawl/cmd/pawl/internal/live"
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/condition"
@@ -124,23 +124,28 @@ and "Why not" says what, with the remedy.`
 const statusEvery = 2 * time.Second
 
 func (a verbs) status(ctx context.Context, c *cluster, watch bool) error {
-	_, _, live := cli.Terminal(a.Out)
-	printed, drawn := "", 0
+	var screen *live.Screen
+	if watch && a.IsLive() {
+		screen = live.Open(a.Out, a.Style(a.Out))
+		defer screen.Close()
+	}
+	printed := ""
 	for {
 		s := c.look(ctx)
-		text := s.Text(c.now(), a.Style(a.Out))
 		switch {
 		case !watch:
-			if err := a.Emit(s, []string{s.Cluster}, func() string { return text }); err != nil {
+			if err := a.Emit(s, []string{s.Cluster}, func() string { return s.Text(c.now(), a.Style(a.Out)) }); err != nil {
 				return err
 			}
 			return cli.End(s.Exit())
-		case live && a.IsText():
-			drawn = follow.Follower{App: a.App}.Redraw(drawn, strings.Split(strings.TrimSuffix(text, "\n"), "\n"))
+		case screen != nil:
+			screen.Show(func(style view.Style) []string {
+				return strings.Split(strings.TrimSuffix(s.Text(c.now(), style), "\n"), "\n")
+			})
 		default:
 			if key := s.Text(time.Time{}, view.Style{}); key != printed { // without ages, which change by themselves
 				printed = key
-				if err := a.Emit(s, []string{s.Cluster}, func() string { return text + "\n" }); err != nil {
+				if err := a.Emit(s, []string{s.Cluster}, func() string { return s.Text(c.now(), a.Style(a.Out)) + "\n" }); err != nil {
 					return err
 				}
 			}

@@ -69,7 +69,7 @@ func (s Status) Text(now time.Time, style view.Style) string {
 	for _, f := range s.WhyNot {
 		fmt.Fprintf(&b, "  %s\n    %s\n", strings.TrimSpace(f.What+"  "+f.Reason+"  "+age(f.Since)), f.Message)
 		if f.Remedy != "" {
-			fmt.Fprintf(&b, "    remedy: %s\n", f.Remedy)
+			b.WriteString(strings.Join(style.Wrap("    ", "remedy: "+f.Remedy), "\n") + "\n")
 		}
 	}
 	return b.String()
