@@ -1,11 +1,12 @@
 // Package telemetry exports the events of runs: as Prometheus metrics, OpenTelemetry spans and log
-// lines.
+// lines; and what their steps print, as OpenTelemetry log records.
 //
-//	             ┌─ Metrics.Hook ─▶ counters, histograms ─▶ /metrics
-//	saved event ─┼─ Traces.Hook ──▶ a span per run and attempt ─▶ OTLP
-//	             └─ Log ──────────▶ slog: at most two lines a step
+//	              ┌─ Metrics.Hook ─▶ counters, histograms ─▶ /metrics
+//	saved event ──┼─ Traces.Hook ──▶ a span per run and attempt ─▶ OTLP
+//	              └─ Log ──────────▶ slog: at most two lines a step
+//	printed line ─── Logs.Hook ────▶ a log record in the trace of its run ─▶ OTLP
 //
-// All three are hooks of the engine: they cannot fail, delay or change a run. Ids are never labels.
+// All are hooks of the engine: they cannot fail, delay or change a run. Ids are never labels.
 package telemetry
 
 import (

@@ -344,7 +344,7 @@ func TestOTLP(t *testing.T) {
 		w.Header().Set("Content-Type", "application/x-protobuf")
 	}))
 	defer server.Close()
-	exporter, err := OTLP(t.Context(), server.URL+"/v1/traces")
+	exporter, err := OTLP(t.Context(), server.URL)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"net/url"
+	"path"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -28,21 +30,40 @@ type Traces struct {
 	watch    *stopwatch
 }
 
-// OTLP returns an exporter to a collector: http://127.0.0.1:4318. If endpoint is empty, the
-// OTEL_EXPORTER_OTLP variables apply.
+// OTLP returns an exporter of spans to a collector, such as http://127.0.0.1:4318: it sends to /v1/traces below endpoint.
+// If endpoint is empty, the OTEL_EXPORTER_OTLP variables apply.
 func OTLP(ctx context.Context, endpoint string) (sdk.SpanExporter, error) {
 	var options []otlptracehttp.Option
 	if endpoint != "" {
-		options = append(options, otlptracehttp.WithEndpointURL(endpoint))
+		at, err := signalURL(endpoint, "traces")
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, otlptracehttp.WithEndpointURL(at))
 	}
 	return otlptracehttp.New(ctx, options...)
 }
 
 // NewTraces sends spans to an exporter in batches. Close must be called.
 func NewTraces(exporter sdk.SpanExporter, version string) *Traces {
-	about := resource.NewSchemaless(attribute.String("service.name", "pawl"), attribute.String("service.version", version))
-	provider := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithIDGenerator(contextIDs{}), sdk.WithResource(about))
+	provider := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithIDGenerator(contextIDs{}), sdk.WithResource(serviceResource(version)))
 	return &Traces{provider: provider, tracer: provider.Tracer("github.com/pawl-dev/pawl/workflow"), watch: newStopwatch()}
+}
+
+// signalURL is where a collector takes a signal: endpoint is a base, or where it takes one of the signals.
+func signalURL(endpoint, signal string) (string, error) {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return "", err
+	}
+	if dir, last := path.Split(u.Path); path.Base(dir) == "v1" && last != "" {
+		u.Path = path.Dir(path.Clean(dir))
+	}
+	return u.JoinPath("v1", signal).String(), nil
+}
+
+func serviceResource(version string) *resource.Resource {
+	return resource.NewSchemaless(attribute.String("service.name", "pawl"), attribute.String("service.version", version))
 }
 
 // Close sends the remaining spans and ends the exporter.

@@ -68,10 +68,22 @@ type LabelLimit struct {
 	Max   int
 }
 
-// Hook receives saved events. It cannot fail, delay or change a run.
+// Hook receives saved events, and lines that were printed. It cannot fail, delay or change a run.
 type Hook struct {
 	Name    string
-	OnEvent func(RunInfo, runtype.Event)
+	OnEvent func(RunInfo, runtype.Event) // nil: it wants none
+	// OnPrinted receives what attempts have printed, as the store has taken it: a store that keeps no logs calls it
+	// never. nil: it wants none.
+	OnPrinted func(PrintedLines)
+}
+
+// PrintedLines are lines that follow each other in the log of one attempt. Secrets are redacted.
+type PrintedLines struct {
+	Run     string
+	Step    string // instance name; of a healer heal:CODE
+	Attempt int
+	Undo    bool // the attempt takes the step back
+	Lines   []runstore.LogLine
 }
 
 // Healer tries to remove the cause of a fault and then resumes the run. It is a function (Do) or a
@@ -183,7 +195,7 @@ func New(store runstore.Store, flows []Flow, options Options) (*Engine, error) {
 	e.slots = slots.New(o.Attempts, o.PerLabel.Max, e.catalog.limitOf)
 	e.begin()
 	if store, ok := store.(runstore.Logs); ok {
-		e.logs = steplog.NewWriter(store, o.Logger, e.writeContext, e.printing.wake)
+		e.logs = steplog.NewWriter(store, o.Logger, e.writeContext, e.publishPrinted)
 	}
 	for _, h := range o.Hooks {
 		e.hooks = append(e.hooks, newHookQueue(h))

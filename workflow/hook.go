@@ -5,39 +5,33 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 const hookQueueSize = 1024
 
-// hookQueue delivers events to one hook from its own queue. The goroutine runs only while the queue
-// has events. If the queue is full, events are dropped and counted; a run is never delayed.
+// hookQueue calls one hook from its own queue. The goroutine runs only while the queue has calls. If
+// the queue is full, calls are dropped and counted; a run is never delayed.
 type hookQueue struct {
 	hook    Hook
 	mu      sync.Mutex
-	queue   []hookEvent
+	queue   []func()
 	busy    bool
 	dropped atomic.Int64
 }
 
-type hookEvent struct {
-	info  RunInfo
-	event runtype.Event
-}
-
 func newHookQueue(h Hook) *hookQueue { return &hookQueue{hook: h} }
 
-func (q *hookQueue) put(info RunInfo, events []runtype.Event) {
+func (q *hookQueue) put(call func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, e := range events {
-		if len(q.queue) >= hookQueueSize {
-			q.dropped.Add(1)
-			continue
-		}
-		q.queue = append(q.queue, hookEvent{info, e})
+	if len(q.queue) >= hookQueueSize {
+		q.dropped.Add(1)
+		return
 	}
-	if !q.busy && len(q.queue) > 0 {
+	q.queue = append(q.queue, call)
+	if !q.busy {
 		q.busy = true
 		go q.drain()
 	}
@@ -54,19 +48,19 @@ func (q *hookQueue) drain() {
 			return
 		}
 		q.mu.Unlock()
-		for _, h := range batch {
-			q.deliver(h)
+		for _, call := range batch {
+			q.deliver(call)
 		}
 	}
 }
 
-func (q *hookQueue) deliver(h hookEvent) {
+func (q *hookQueue) deliver(call func()) {
 	defer func() {
 		if r := recover(); r != nil {
 			slog.Error("workflow: a hook panicked", "hook", q.hook.Name, "panic", r)
 		}
 	}()
-	q.hook.OnEvent(h.info, h.event)
+	call()
 }
 
 // publish passes saved events to the hooks.
@@ -79,12 +73,31 @@ func (e *Engine) publish(r *runtype.Run, events []runtype.Event) {
 	}
 	info := infoOf(r)
 	for _, q := range e.hooks {
-		q.put(info, events)
+		if q.hook.OnEvent == nil {
+			continue
+		}
+		for _, event := range events {
+			q.put(func() { q.hook.OnEvent(info, event) })
+		}
 	}
 }
 
-// Dropped returns, for each hook, the number of events that were dropped because its queue was
-// full.
+// publishPrinted passes lines that the store has taken to those who wait for them and to the hooks.
+func (e *Engine) publishPrinted(w *runstore.LogWrite) {
+	e.printing.wake(w.Run)
+	for _, q := range e.hooks {
+		if q.hook.OnPrinted == nil {
+			continue
+		}
+		for _, c := range w.Chunks {
+			lines := PrintedLines{Run: w.Run, Step: c.Step, Attempt: c.Attempt, Undo: c.Undo, Lines: c.Lines}
+			q.put(func() { q.hook.OnPrinted(lines) })
+		}
+	}
+}
+
+// Dropped returns, for each hook, the number of events, and of chunks of printed lines, that were dropped because its
+// queue was full.
 func (e *Engine) Dropped() map[string]int64 {
 	counts := map[string]int64{}
 	for _, q := range e.hooks {

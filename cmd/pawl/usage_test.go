@@ -72,6 +72,7 @@ func TestBadInput(t *testing.T) {
 		{"explain NOPE", 1, "pawl get faults"},
 		{"server --listen 127.0.0.1:99999", 1, "LISTEN_FAILED"},
 		{"server --listen nonsense", 1, "LISTEN_FAILED"},
+		{"server --otlp-logs", 2, "--otlp-logs needs --otlp-endpoint"},
 		{"lint folder", 2, "FOLDER_EMPTY"},
 		{"run folder", 2, "folder is a folder: name a file of it, or load it by --flows folder"},
 		{"get --log-level loud", 2, "--log-level loud"},

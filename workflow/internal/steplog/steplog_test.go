@@ -68,7 +68,7 @@ func (s *fakeStore) fail(calls int) {
 }
 
 func newWriter(s *fakeStore) *Writer {
-	return NewWriter(s, slog.New(slog.DiscardHandler), context.Background, func(string) {})
+	return NewWriter(s, slog.New(slog.DiscardHandler), context.Background, func(*runstore.LogWrite) {})
 }
 
 // lines returns what the store has of a run; "<n>" is what is left out.
@@ -245,7 +245,7 @@ func TestTheContextEnds(t *testing.T) {
 		s := newStore(t, "a")
 		s.fail(1 << 20)
 		ctx, cancel := context.WithCancel(t.Context())
-		w := NewWriter(s, slog.New(slog.DiscardHandler), func() context.Context { return ctx }, func(string) {})
+		w := NewWriter(s, slog.New(slog.DiscardHandler), func() context.Context { return ctx }, func(*runstore.LogWrite) {})
 		a := w.NewAttempt(Facts{Run: "a"}, nil)
 		print(a, "x\n")
 		time.Sleep(time.Second)

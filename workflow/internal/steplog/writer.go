@@ -34,8 +34,8 @@ const maxWaiting = 4 << 20
 type Writer struct {
 	store runstore.Logs
 	log   *slog.Logger
-	ctx   func() context.Context // when it ends, waiting lines are dropped
-	wrote func(run string)       // called for each run after a write with its lines
+	ctx   func() context.Context   // when it ends, waiting lines are dropped
+	wrote func(*runstore.LogWrite) // called with each write that has succeeded
 
 	mu      sync.Mutex
 	waiting *batch // nil: no attempt has new lines
@@ -55,8 +55,8 @@ type batch struct {
 }
 
 // NewWriter returns a writer. ctx returns the context of the writes that begin now. wrote is called with
-// each run of a write that has succeeded; it must not block.
-func NewWriter(store runstore.Logs, log *slog.Logger, ctx func() context.Context, wrote func(run string)) *Writer {
+// each write that has succeeded; it must not block.
+func NewWriter(store runstore.Logs, log *slog.Logger, ctx func() context.Context, wrote func(*runstore.LogWrite)) *Writer {
 	return &Writer{store: store, log: log, ctx: ctx, wrote: wrote, urgent: make(chan struct{}, 1)}
 }
 
@@ -183,7 +183,9 @@ func (w *Writer) write(ctx context.Context, b *batch) {
 		p.done(err == nil)
 	}
 	if err == nil {
-		w.tell(writes)
+		for _, one := range writes {
+			w.wrote(one)
+		}
 	}
 	if err != nil && ctx.Err() == nil {
 		w.log.Warn("workflow: the store does not take the logs of steps; they are left out", "error", err)
@@ -212,15 +214,6 @@ func writesOf(parts []*part) (writes []*runstore.LogWrite) {
 		}
 	}
 	return writes
-}
-
-// tell calls wrote once for each run.
-func (w *Writer) tell(writes []*runstore.LogWrite) {
-	for i, one := range writes { // they are in the order of their runs
-		if i == 0 || one.Run != writes[i-1].Run {
-			w.wrote(one.Run)
-		}
-	}
 }
 
 func (w *Writer) try(ctx context.Context, writes []*runstore.LogWrite) error {

@@ -65,11 +65,12 @@ type Options struct {
 
 	SharedStorage *SharedStorage // clusters on shared storage as processes of this machine; nil: none
 
-	OTLP    string // endpoint of a collector; empty: no spans
-	Version string
-	Logger  *slog.Logger
-	Reload  <-chan os.Signal                         // SIGHUP
-	Ready   func(addr net.Addr, flows, machines int) // called once the server answers
+	OTLP     string // endpoint of a collector; empty: no spans
+	OTLPLogs bool   // the collector also gets what steps print
+	Version  string
+	Logger   *slog.Logger
+	Reload   <-chan os.Signal                         // SIGHUP
+	Ready    func(addr net.Addr, flows, machines int) // called once the server answers
 }
 
 // StoreInUse is the fault of a file that another process owns.
@@ -96,6 +97,7 @@ type parts struct {
 	metrics     *telemetry.Metrics
 	queues      *queues
 	traces      *telemetry.Traces // nil: none
+	logs        *telemetry.Logs   // nil: none
 	runNotifier *driver.Notifier
 	notifier    *control.Notifier
 	archive     *os.File // nil: none
@@ -283,7 +285,16 @@ func (p *parts) hooks(ctx context.Context) ([]workflow.Hook, error) {
 		return nil, fmt.Errorf("--otlp-endpoint: %w", err)
 	}
 	p.traces = telemetry.NewTraces(exporter, p.options.Version)
-	return append(hooks, p.traces.Hook()), nil
+	hooks = append(hooks, p.traces.Hook())
+	if p.options.OTLPLogs {
+		exporter, err := telemetry.OTLPLogs(ctx, p.options.OTLP)
+		if err != nil {
+			return nil, fmt.Errorf("--otlp-endpoint: %w", err)
+		}
+		p.logs = telemetry.NewLogs(exporter, p.options.Version)
+		hooks = append(hooks, p.logs.Hook())
+	}
+	return hooks, nil
 }
 
 func (p *parts) stats() map[string]float64 {
@@ -381,10 +392,13 @@ func (p *parts) serve(ctx context.Context, s *server.Server, ln net.Listener) er
 
 func (p *parts) close() error {
 	var errs []error
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
 	if p.traces != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
 		errs = append(errs, p.traces.Close(ctx))
+	}
+	if p.logs != nil {
+		errs = append(errs, p.logs.Close(ctx))
 	}
 	if p.archive != nil {
 		errs = append(errs, p.archive.Close())

@@ -27,6 +27,7 @@ type serverOptions struct {
 	attempts                                                                        int
 	drain                                                                           time.Duration
 	retention                                                                       runtype.Retention
+	otlpLogs                                                                        bool
 	open                                                                            bool // a browser, by pawl dev
 }
 
@@ -38,6 +39,7 @@ func (o *serverOptions) flags(cmd *cobra.Command) {
 	f.StringVar(&o.key, "tls-key", "", "`file` with its key")
 	f.StringSliceVar(&o.hosts, "host", nil, "further `names` under which the server is asked on loopback, as behind a proxy")
 	f.StringVar(&o.otlp, "otlp-endpoint", "", "`URL` of an OpenTelemetry collector that gets spans (default: none)")
+	f.BoolVar(&o.otlpLogs, "otlp-logs", false, "the collector also gets what steps print, as log records")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
 	f.StringVar(&o.clusters, "clusters", "", "`file` that configures container clusters (pawl dev: processes of this machine, unless it is \"off\")")
 	f.StringVar(&o.sharedStorage, "shared-storage", "", "`folder` for clusters on shared storage, processes of this machine (pawl dev: beside the store, unless it is \"off\")")
@@ -124,6 +126,9 @@ func (a verbs) serve(ctx context.Context, verb string, o serverOptions) (err err
 	if err != nil {
 		return err
 	}
+	if o.otlpLogs && o.otlp == "" {
+		return cli.Usage.Errorf("--otlp-logs needs --otlp-endpoint, where the log records go")
+	}
 	clusters, err := a.clustersOf(verb, o.clusters)
 	if err != nil {
 		return err
@@ -140,7 +145,7 @@ func (a verbs) serve(ctx context.Context, verb string, o serverOptions) (err err
 	return serve.Run(ctx, serve.Options{
 		Store: store, Listen: o.listen, Hosts: o.hosts, TokenFile: o.tokenFile, CertFile: o.cert, KeyFile: o.key,
 		Flows: a.Flags.Flows, Machines: a.Flags.Machines, Actions: a.Flags.Actions, HTTPAllow: a.Flags.HTTPAllow, Secrets: a.Secrets(),
-		Clusters: clusters, SharedStorage: a.sharedStorageOf(verb, o.sharedStorage, logger), Attempts: o.attempts, Drain: o.drain, Retention: o.retention, Archive: o.archive, OTLP: o.otlp, Version: a.VersionText(), Logger: logger, Reload: reload,
+		Clusters: clusters, SharedStorage: a.sharedStorageOf(verb, o.sharedStorage, logger), Attempts: o.attempts, Drain: o.drain, Retention: o.retention, Archive: o.archive, OTLP: o.otlp, OTLPLogs: o.otlpLogs, Version: a.VersionText(), Logger: logger, Reload: reload,
 		Ready: func(addr net.Addr, flows, machines int) {
 			scheme := "http"
 			if o.cert != "" {
