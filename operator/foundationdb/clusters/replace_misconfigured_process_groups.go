@@ -3,12 +3,14 @@ package clusters
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/groups"
 	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/servers"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/upgrades"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
@@ -16,6 +18,7 @@ import (
 // is only too small grows, zone by zone, where its class allows it.
 func replaceMisconfigured(p *pass) decision {
 	var wrong []v1beta2.ProcessGroupID
+	lone := map[v1beta2.ProcessGroupID]bool{}
 	why := ""
 	inFlight := 0
 	for i := range p.cluster.Status.ProcessGroups {
@@ -36,6 +39,7 @@ func replaceMisconfigured(p *pass) decision {
 		})
 		if !replace && g.Has(v1beta2.IncorrectPodSpec) && cannotSpare(p.servers(), g.ProcessGroupID) {
 			reason, replace = "it has a coordinator that cannot be spared while its pod is made anew", true
+			lone[g.ProcessGroupID] = true
 		}
 		if _, size, grown := p.pods.ClaimDiffers(m.Claim, id); !replace && size != nil && p.memory.fixed[groups.StorageClass(m.Claim)] {
 			reason, replace = grown+", and its class does not let it grow", true
@@ -61,15 +65,20 @@ func replaceMisconfigured(p *pass) decision {
 	if !p.cluster.Status.Configured { // the first coordinators are among them
 		return later(startAgain, "NotConfigured", "%d groups are replaced once there is a database", len(wrong))
 	}
+	out, chosen := outcome.Done(), wrong
 	if converts(p.cluster) {
-		return later(upgradeAgain, "UpgradeOrConversion", "%d groups are replaced after the upgrade or the TLS conversion", len(wrong))
+		out = outcome.Later(upgradeAgain, "UpgradeOrConversion", "%d groups are replaced after the upgrade or the TLS conversion", len(wrong))
+		if foundationdb.UpgradesIncompatibly(p.cluster) {
+			return decision{Outcome: out}
+		}
+		// A conversion waits for pods that lack a variable. UpdatePods makes the others anew.
+		lacking, _ := upgrades.Lacking(p.servers())
+		chosen = slices.DeleteFunc(slices.Clone(chosen), func(id v1beta2.ProcessGroupID) bool { return !lone[id] || !lacking[id] })
 	}
-	chosen := wrong
 	if most := p.cluster.Spec.AutomationOptions.MaxConcurrentReplacements; most != nil {
-		chosen = wrong[:min(len(wrong), max(0, *most-inFlight))]
+		chosen = chosen[:min(len(chosen), max(0, *most-inFlight))]
 	}
-	out := outcome.Done()
-	if len(chosen) < len(wrong) {
+	if out.IsDone() && len(chosen) < len(wrong) {
 		out = outcome.Later(replaceAgain, "ReplacementBudget", "%d of %d groups may be replaced now (%s)", len(chosen), len(wrong), why)
 	}
 	if len(chosen) == 0 {

@@ -1,6 +1,7 @@
 package clusters_test
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -36,6 +37,30 @@ func TestTheOnlyCoordinator(t *testing.T) {
 	}
 	if replaced != 1 {
 		l.fail("%d groups were replaced", replaced)
+	}
+	l.kept()
+}
+
+// TestTheOnlyCoordinatorInAConversion: a conversion to TLS waits for pods that do not know their name. That of the only
+// coordinator is replaced, though other replacements wait for the conversion.
+func TestTheOnlyCoordinatorInAConversion(t *testing.T) {
+	t.Parallel()
+	l := begin(t, sim.Options{}, func(c *v1beta2.FoundationDBCluster) {
+		c.Spec.DatabaseConfiguration.RedundancyMode = "single"
+		c.Spec.Routing.UseDNSInClusterFile = new(false)
+		c.Spec.AutomationOptions.PodUpdateStrategy = v1beta2.PodUpdateDelete
+		c.Spec.MinimumUptimeSecondsForBounce = 60
+	})
+	l.settle(time.Hour)
+	l.writes(2*time.Second, "7.3.69")
+	l.edit(`{"spec":{"mainContainer":{"enableTls":true},"routing":{"useDNSInClusterFile":true}}}`)
+	l.settle(6 * time.Hour)
+	l.settled()
+	l.tidy()
+	for _, a := range l.Cluster().Connection().Coordinators {
+		if _, err := netip.ParseAddr(a.Host); err == nil || !a.TLS {
+			l.fail("the coordinator is %s", a)
+		}
 	}
 	l.kept()
 }

@@ -15,13 +15,14 @@ import (
 )
 
 // updatePods deletes pods that are not as they should be, zone by zone, so that AddPods makes them anew. Most wait
-// while an upgrade or a TLS conversion goes on; one for which that would wait does not.
+// while an upgrade or a TLS conversion goes on; one for which that would wait does not. A pod whose coordinator cannot be
+// spared is never deleted: ReplaceMisconfiguredProcessGroups replaces its group.
 func updatePods(p *pass) decision {
 	var outdated []foundationdb.RemovalGroup
 	for i := range p.cluster.Status.ProcessGroups {
 		g := &p.cluster.Status.ProcessGroups[i]
 		pod := p.member(g.ProcessGroupID).Pod
-		if g.Has(v1beta2.IncorrectPodSpec) && !g.Marked() && pod != nil && pod.DeletionTimestamp == nil {
+		if g.Has(v1beta2.IncorrectPodSpec) && !g.Marked() && pod != nil && pod.DeletionTimestamp == nil && !cannotSpare(p.servers(), g.ProcessGroupID) {
 			outdated = append(outdated, foundationdb.RemovalGroup{ID: string(g.ProcessGroupID), Zone: g.FaultDomain})
 		}
 	}
