@@ -77,7 +77,7 @@ func recoverStatus(s *v1beta2.FoundationDBClusterStatus, configMap *corev1.Confi
 			s.RunningVersion = configMap.Data[foundationdb.RunningVersionKey]
 		}
 	}
-	if s.RunningVersion == "" {
+	if s.RunningVersion == "" || s.ConnectionString == "" { // no server has started yet
 		s.RunningVersion = version
 	}
 }
