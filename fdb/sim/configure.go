@@ -120,8 +120,8 @@ func (c *Cluster) create(next settings) configureResult {
 	c.coordination.write()
 	c.say("the database is created: %s %s", next.redundancy, next.engine)
 	c.data.create(c.options.Shards)
-	c.recovery.start("new database")
-	c.recovery.review("new database")
+	c.recovery.start(because(changed, "new database"))
+	c.recovery.review(because(changed, "new database"))
 	return configureCreated
 }
 
@@ -215,9 +215,9 @@ func (c *Cluster) apply(next settings, words string) {
 	c.data.configured()
 	c.keys.touch("\xff/conf/")
 	if before.transactionSystem() != next.transactionSystem() {
-		c.recovery.start("configuration")
+		c.recovery.start(because(changed, "configuration"))
 	}
-	c.recovery.review("configuration")
+	c.recovery.review(because(changed, "configuration"))
 }
 
 // transactionSystem is the part of a configuration that a running transaction system cannot take over.

@@ -110,7 +110,7 @@ func (c *Cluster) WriteClusterFile(name string, to fdb.Connection) {
 	}
 	if told > len(to.Coordinators)/2 {
 		k.connection.Coordinators = sortedAddresses(to.Coordinators)
-		c.recovery.review("coordinators have new addresses")
+		c.recovery.review(because(changed, "coordinators have new addresses"))
 	}
 }
 
@@ -178,8 +178,8 @@ func (k *coordination) change(to []fdb.Address, description string) coordinators
 	for _, p := range k.c.processes.workers() {
 		p.folder.connection = k.connection
 	}
-	k.c.recovery.start("new coordinators")
-	k.c.recovery.review("new coordinators")
+	k.c.recovery.start(because(changed, "new coordinators"))
+	k.c.recovery.review(because(changed, "new coordinators"))
 	return coordinatorsChanged
 }
 

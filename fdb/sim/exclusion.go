@@ -96,9 +96,9 @@ func (e *exclusions) remove(targets []string, all bool) {
 func (e *exclusions) changed() {
 	if state := e.c.recovery.state; state >= acceptingCommits && state != allLogsRecruited && state != fullyRecovered {
 		e.c.coordination.controller = nil
-		e.c.recovery.start("the list of exclusions changed during a recovery")
+		e.c.recovery.start(because(changed, "the list of exclusions changed during a recovery"))
 	}
-	e.c.recovery.review("the list of exclusions changed")
+	e.c.recovery.review(because(changed, "the list of exclusions changed"))
 }
 
 // inProgress returns the addresses of servers that are excluded and still needed: storage

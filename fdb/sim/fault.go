@@ -77,7 +77,7 @@ func (fs *faults) Clear(kind FaultKind) {
 // expire drops faults whose time is over, and has what they held back go on.
 func (fs *faults) expire() {
 	fs.list = slices.DeleteFunc(fs.list, func(f *Fault) bool { return f.until > 0 && fs.c.clock.now >= f.until })
-	fs.c.recovery.review("a fault began or ended")
+	fs.c.recovery.review(because(changed, "a fault began or ended"))
 	fs.c.backups.goOn()
 }
 

@@ -45,6 +45,6 @@ func (c *Cluster) force(dc string) {
 	r.generations = slices.DeleteFunc(r.generations, func(g generation) bool { return g.unreadable(c) != "" })
 	c.settings = next
 	c.data.configured()
-	r.start("forced, in " + dc)
-	r.review("forced recovery")
+	r.start(because(changed, "forced, in %s", dc))
+	r.review(because(changed, "forced recovery"))
 }

@@ -253,7 +253,7 @@ func (j *judge) held(f *folder, p *process) string {
 }
 
 // recovery judges a recovery that begins.
-func (j *judge) recovery(cause string) {
+func (j *judge) recovery(why cause) {
 	rules := j.c.options.Rules
 	if j.owner == "" || len(j.c.recovery.generations) == 0 {
 		return
@@ -261,26 +261,16 @@ func (j *judge) recovery(cause string) {
 	since := j.c.clock.now - j.burst
 	switch {
 	case j.bursts > 0 && since < rules.Burst:
-	case j.bursts > 0 && since < rules.Window && !(j.mixing() && ends(cause)):
-		j.violate(4, "%s causes a recovery %s after another one: %s", j.owner, since.Round(time.Second), cause)
+	case j.bursts > 0 && since < rules.Window && !(j.mixing() && why.kind == ended):
+		j.violate(4, "%s causes a recovery %s after another one: %s", j.owner, since.Round(time.Second), why)
 		j.burst = j.c.clock.now
 	default:
 		j.burst = j.c.clock.now
 		j.bursts++
 	}
-	if n := len(j.c.recovery.generations); n > rules.Generations && !(since < rules.Burst && follows(cause)) {
+	if n := len(j.c.recovery.generations); n > rules.Generations && !(since < rules.Burst && why.kind == better) {
 		j.violate(4, "%s causes a recovery while %d generations are active", j.owner, n)
 	}
-}
-
-// ends reports whether a recovery begins because a server has ended; follows, because the database looks for better
-// places after another one.
-func ends(cause string) bool {
-	return strings.HasPrefix(cause, "lost the ") || strings.HasSuffix(cause, " has ended") || strings.HasSuffix(cause, " is gone")
-}
-
-func follows(cause string) bool {
-	return strings.HasPrefix(cause, "a better ") || strings.HasPrefix(cause, "better ")
 }
 
 // mixing reports whether two protocols are there, or were a moment ago.

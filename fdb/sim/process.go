@@ -122,7 +122,7 @@ func (ps *processes) Stop(name string) {
 	ps.end(p)
 	ps.c.say("%s is gone", name)
 	ps.list = slices.DeleteFunc(ps.list, func(other *process) bool { return other == p })
-	ps.c.By(owner, func() { ps.c.recovery.review("the process " + name + " is gone") })
+	ps.c.By(owner, func() { ps.c.recovery.review(because(ended, "the process %s is gone", name)) })
 	ps.c.judge.check()
 }
 
@@ -137,7 +137,7 @@ func (ps *processes) Erase(name string) {
 	delete(ps.folders, name)
 	ps.c.say("the data folder %s is erased", name)
 	ps.c.storage.lose(f)
-	ps.c.recovery.review("the data folder " + name + " is erased")
+	ps.c.recovery.review(because(changed, "the data folder %s is erased", name))
 	ps.c.judge.check()
 }
 
@@ -161,7 +161,7 @@ func (ps *processes) Cut(name string, cut bool) {
 		p.folder.away, p.folder.left = cut, ps.c.clock.now
 	}
 	ps.c.say("%s: network %s", name, map[bool]string{true: "cut", false: "back"}[cut])
-	ps.notice(p, p.Name+" cannot be reached")
+	ps.notice(p, because(changed, "%s cannot be reached", p.Name))
 	if p.running && !p.joined && !cut {
 		ps.tryJoin(p, p.incarnation, ps.c.options.Times.Join)
 	}
@@ -223,11 +223,11 @@ func (ps *processes) end(p *process) {
 	p.exitBy = ps.c.judge.owner
 	p.messages = nil
 	p.folder.away, p.folder.left = true, ps.c.clock.now
-	ps.notice(p, p.Name+" has ended")
+	ps.notice(p, because(ended, "%s has ended", p.Name))
 }
 
 // notice has the cluster controller see a change of a process after some time.
-func (ps *processes) notice(p *process, cause string) {
+func (ps *processes) notice(p *process, why cause) {
 	ps.c.coordination.observe()
 	owner := ps.c.judge.owner
 	ps.c.clock.after(ps.c.around(ps.c.options.Times.Detect), func() {
@@ -238,7 +238,7 @@ func (ps *processes) notice(p *process, cause string) {
 					ps.tryJoin(p, p.incarnation, ps.c.options.Times.Join)
 				}
 			}
-			ps.c.recovery.review(cause)
+			ps.c.recovery.review(why)
 		})
 	})
 }
@@ -289,7 +289,7 @@ func (ps *processes) tryJoin(p *process, incarnation int, wait time.Duration) {
 			p.joined = true
 			p.folder.connection = ps.c.coordination.connection
 			ps.c.storage.returned(p)
-			ps.c.recovery.review(p.Name + " has joined")
+			ps.c.recovery.review(because(changed, "%s has joined", p.Name))
 		})
 	})
 }

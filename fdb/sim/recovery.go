@@ -69,14 +69,14 @@ type recovery struct {
 }
 
 // start starts a recovery, or starts the one that runs anew.
-func (r *recovery) start(cause string) {
+func (r *recovery) start(why cause) {
 	if r.c.coordination.database == "" {
 		return
 	}
 	if r.state >= acceptingCommits || r.state == neverCreated {
 		r.begun = r.c.clock.now
-		r.c.say("recovery: %s", cause)
-		r.c.judge.recovery(cause)
+		r.c.say("recovery: %s", why)
+		r.c.judge.recovery(why)
 	}
 	r.serial++
 	r.stuck = ""
@@ -139,7 +139,7 @@ func (r *recovery) step() {
 		r.lookForBetter() // the first to register was elected, which may be excluded
 		r.drainLater()
 		if r.c.faults.take(FaultSecondRecovery) != nil {
-			r.c.By("", func() { r.start("a second one") })
+			r.c.By("", func() { r.start(because(changed, "a second one")) })
 		}
 		return
 	default:
@@ -212,7 +212,7 @@ func (r *recovery) drain() {
 	r.generations = r.generations[:1]
 	r.state = fullyRecovered
 	r.c.say("fully recovered")
-	r.review("old logs are empty")
+	r.review(because(changed, "old logs are empty"))
 }
 
 // giveRoles shows the roles at their processes.
@@ -233,7 +233,7 @@ func (r *recovery) clearRoles() {
 }
 
 // review looks at everything after a change: who leads, who is missing, what can be done better.
-func (r *recovery) review(cause string) {
+func (r *recovery) review(why cause) {
 	if r.reviewing {
 		return
 	}
@@ -253,7 +253,7 @@ func (r *recovery) review(cause string) {
 		return
 	case !elected || !led:
 		if r.state >= acceptingCommits || r.stuck == "" || elected {
-			r.start(cause)
+			r.start(why)
 		}
 		return
 	case r.stuck != "":
@@ -262,7 +262,7 @@ func (r *recovery) review(cause string) {
 		return
 	}
 	if r.state > recruitingServers {
-		if lost, by := r.lostRole(); lost != "" { // whoever makes the controller look
+		if lost, by := r.lostRole(); lost != (cause{}) { // whoever makes the controller look
 			r.c.By(by, func() { r.start(lost) })
 			return
 		}
@@ -279,12 +279,12 @@ func (r *recovery) review(cause string) {
 }
 
 // lostRole returns which role of the transaction system is lost, and on whose behalf; empty: none, by the world.
-func (r *recovery) lostRole() (lost, by string) {
+func (r *recovery) lostRole() (lost cause, by string) {
 	r.roles.all(func(name role, h holder) {
-		if lost != "" || r.holds(h) {
+		if lost != (cause{}) || r.holds(h) {
 			return
 		}
-		lost = "lost the " + string(name) + " on " + h.Name
+		lost = because(ended, "lost the %s on %s", name, h.Name)
 		if !h.cut {
 			by = h.exitBy
 		}
@@ -321,17 +321,17 @@ func (r *recovery) lookForBetter() {
 			return
 		}
 		r.c.By(owner, func() {
-			if cause := r.worthRecovering(); cause != "" {
-				r.start(cause)
+			if why := r.worthRecovering(); why != (cause{}) {
+				r.start(why)
 			}
 		})
 	})
 }
 
-func (r *recovery) worthRecovering() (cause string) {
+func (r *recovery) worthRecovering() (why cause) {
 	next, missing := r.recruit(r.c.processes.workers())
 	if missing != "" {
-		return ""
+		return cause{}
 	}
 	if k := &r.c.coordination; k.controller != nil { // its successor begins with a recovery that gives all roles anew
 		rank := k.rank(clusterController, k.controller)
@@ -341,18 +341,18 @@ func (r *recovery) worthRecovering() (cause string) {
 			}
 			k.controller = nil
 			k.elect(r.c.processes.workers())
-			return "a better cluster controller"
+			return because(better, "a better cluster controller")
 		}
 	}
 	r.roles.all(func(name role, h holder) {
-		if cause == "" && r.c.exclusions.contain(h.Addresses, h.Locality) {
-			cause = "the " + string(name) + " on " + h.Name + " is excluded"
+		if why == (cause{}) && r.c.exclusions.contain(h.Addresses, h.Locality) {
+			why = because(changed, "the %s on %s is excluded", name, h.Name)
 		}
 	})
-	if cause == "" && next.better(r.roles) {
-		cause = "better processes for the roles"
+	if why == (cause{}) && next.better(r.roles) {
+		why = because(better, "better processes for the roles")
 	}
-	return cause
+	return why
 }
 
 // FullyRecovered tells whether no old logs are in use.

@@ -31,8 +31,9 @@ func bounceProcesses(p *pass) decision {
 		return decision{}
 	}
 	// Until it is finished nothing works, so that no gate opens; but what works, or recovers, must not lose a part of its
-	// servers.
-	if upgrade && upgrades.Begun(p.servers()) && (len(r.Behind) == 0 || p.unavailableFor() >= recoveryWait) {
+	// servers, and those that are left behind by a version that they do not speak nobody reaches any more.
+	waited := min(p.unavailableFor(), p.now.Sub(r.Last))
+	if upgrade && upgrades.Begun(p.servers()) && (len(r.Behind) == 0 || waited >= recoveryWait) {
 		return acts(outcome.Later(startAgain, "ServersRestart", "%s have not restarted with the others", some(r.Groups)), locked(killing(r, true)))
 	}
 	if wait := p.limits.WithDefaults().BounceSyncWait; len(r.Behind) > 0 && (upgrade || p.now.Sub(r.Since) < wait) {

@@ -71,7 +71,7 @@ func refreshed(s servers.Servers, g *v1beta2.ProcessGroupStatus, pod *corev1.Pod
 func (o Outdated) Annotations(done bool, now time.Time) map[string]string {
 	annotations := map[string]string{}
 	outdated := o.Pod.Annotations[foundationdb.ConfigAnnotation] != o.Hash
-	if !done && (outdated || o.toldFor(now) > nudgeAgain) {
+	if !done && (outdated || o.toldFor(now) > nudgeAgain || o.programsCame(now)) {
 		annotations[foundationdb.OutdatedConfigAnnotation] = strconv.FormatInt(now.Unix(), 10)
 	}
 	if outdated && (done || o.Image == v1beta2.ImageTypeUnified) {
@@ -82,6 +82,21 @@ func (o Outdated) Annotations(done bool, now time.Time) map[string]string {
 
 // nudgeAgain is when a pod that does not refresh its files is told so again.
 const nudgeAgain = 5 * time.Minute
+
+// copyTime is how long a sidecar that has started may take until its programs are there.
+const copyTime = 10 * time.Second
+
+// programsCame reports whether the sidecar has brought programs since the pod was told. A launcher that was told before
+// that keeps its configuration, as the program of the new one was missing, and does not look again by itself.
+func (o Outdated) programsCame(now time.Time) bool {
+	for _, c := range o.Pod.Status.ContainerStatuses {
+		if c.Name == foundationdb.SidecarContainer && c.State.Running != nil {
+			there := c.State.Running.StartedAt.Add(copyTime)
+			return !now.Before(there) && now.Add(-o.toldFor(now)).Before(there)
+		}
+	}
+	return false
+}
 
 // toldFor is how long ago the pod was told that its files are outdated.
 func (o Outdated) toldFor(now time.Time) time.Duration {

@@ -16,6 +16,7 @@ type Restart struct {
 	Behind    []string  // that would be, and do not have their files yet
 	Nameless  []string  // that would be, and report no address
 	Since     time.Time // a group is behind
+	Last      time.Time // when the last one fell behind
 }
 
 // Restart finds out what is to be restarted.
@@ -36,6 +37,9 @@ func (s Servers) Restart() Restart {
 			r.Behind = append(r.Behind, string(g.ProcessGroupID))
 			if r.Since.IsZero() || at.Before(r.Since) {
 				r.Since = at
+			}
+			if at.After(r.Last) {
+				r.Last = at
 			}
 			continue
 		}
