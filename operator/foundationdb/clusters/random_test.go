@@ -1,6 +1,7 @@
 package clusters_test
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -175,8 +176,8 @@ func (l *life) crowded() (ids []string) {
 	return ids
 }
 
-// runs lives through a script, and checks the end.
-func (s script) runs(t tester, seed uint64) {
+// runs lives through a script, checks the end, and returns what has happened.
+func (s script) runs(t tester, seed uint64) (story []string) {
 	o := sim.Options{Seed: seed, Nodes: 14}
 	o.Database.Rules.Locks = slices.ContainsFunc(s, func(one step) bool { return one.kind == "deny" })
 	l := begin(t, o, func(c *v1beta2.FoundationDBCluster) {
@@ -216,6 +217,7 @@ func (s script) runs(t tester, seed uint64) {
 	if len(s) > early {
 		l.kept()
 	}
+	return l.Cluster().Transcript()
 }
 
 var kinds = append(slices.Concat(kindsOf(wishes), kindsOf(wishes), kindsOf(accidents)), "die", "die", "freeze", "turn")
@@ -412,6 +414,21 @@ func TestKnownLives(t *testing.T) {
 			t.Parallel()
 			parse(t, k.script).runs(t, k.seed)
 		})
+	}
+}
+
+// TestALifeRepeats: a seed and a script always are the same story, as far as they say it.
+func TestALifeRepeats(t *testing.T) {
+	t.Parallel()
+	for seed := 1; seed <= 2; seed++ {
+		s := scripts().Example(seed)
+		first, second := s.runs(t, uint64(seed)), s.runs(t, uint64(seed))
+		for i := range first {
+			if i >= len(second) || first[i] != second[i] {
+				t.Fatalf("seed %d, line %d: %q, and then something else", seed, i, first[i])
+			}
+		}
+		t.Logf("seed %d: %d lines, %x", seed, len(first), sha256.Sum256([]byte(strings.Join(first, "\n"))))
 	}
 }
 
