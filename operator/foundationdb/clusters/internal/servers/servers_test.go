@@ -42,7 +42,7 @@ func TestRestartTellsWhenTheLastGroupFellBehind(t *testing.T) {
 	for id, ago := range map[v1beta2.ProcessGroupID]time.Duration{"log-1": time.Hour, "log-2": time.Minute, "log-3": 2 * time.Minute, "log-4": 0} {
 		g := &v1beta2.ProcessGroupStatus{ProcessGroupID: id, ProcessClass: "log"}
 		if ago > 0 {
-			g.ProcessGroupConditions = []*v1beta2.ProcessGroupCondition{{Type: v1beta2.IncorrectConfigMap, Timestamp: now.Add(-ago).Unix()}}
+			g.ProcessGroupConditions = []v1beta2.ProcessGroupCondition{{Type: v1beta2.IncorrectConfigMap, Timestamp: now.Add(-ago).Unix()}}
 		}
 		s.Cluster.Status.ProcessGroups = append(s.Cluster.Status.ProcessGroups, *g)
 	}
