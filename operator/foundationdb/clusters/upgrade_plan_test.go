@@ -33,20 +33,3 @@ func TestPlanOfAnUpgrade(t *testing.T) {
 		t.Errorf("%d groups are restarted, want %d", got, want)
 	}
 }
-
-// An upgrade does not wait for the next time that launchers are told of their files: the sidecar brings the program only
-// after they were told first.
-func TestFilesOfAnUpgradeComeSoon(t *testing.T) {
-	t.Parallel()
-	l := begin(t, sim.Options{}, nil)
-	l.settle(time.Hour)
-	l.Advance(time.Hour)
-	asked := l.Now()
-	l.edit(`{"spec":{"version":"7.4.6"}}`)
-	for !l.Cluster().Protocol().ProtocolCompatible(versionsOf(t, "7.4.6")[0]) {
-		if l.pass(); l.Now().Sub(asked) > 2*time.Minute {
-			l.fail("no server has begun the upgrade")
-		}
-	}
-	l.settle(6 * time.Hour)
-}

@@ -25,6 +25,7 @@ type Outdated struct {
 	Hash  string // of the files it should have
 	Conf  string // the monitor's
 	Image v1beta2.ImageType
+	Down  bool // the database is not available
 }
 
 // Find finds the pods whose files are to be refreshed: of groups that stay, and in an incompatible
@@ -43,6 +44,7 @@ func Find(s servers.Servers, wanted *corev1.ConfigMap, member func(v1beta2.Proce
 		}
 		class, image, count := fdb.Class(g.ProcessClass), foundationdb.ImageTypeOf(m.Pod), m.Servers()
 		o := Outdated{Group: g, Member: m, Hash: hashes(class, image, count), Image: image}
+		o.Down = s.Cluster.Status.Configured && !s.Cluster.Status.Health.Available
 		o.Conf = wanted.Data[foundationdb.MonitorConfKey(class, image, count)]
 		differs := m.Pod.Annotations[foundationdb.ConfigAnnotation] != o.Hash
 		if image == v1beta2.ImageTypeUnified {
@@ -71,7 +73,7 @@ func refreshed(s servers.Servers, g *v1beta2.ProcessGroupStatus, pod *corev1.Pod
 func (o Outdated) Annotations(done bool, now time.Time) map[string]string {
 	annotations := map[string]string{}
 	outdated := o.Pod.Annotations[foundationdb.ConfigAnnotation] != o.Hash
-	if !done && (outdated || o.toldFor(now) > nudgeAgain || o.programsCame(now)) {
+	if !done && (outdated || o.toldFor(now) > nudgeAgain || o.Down && o.programsCame(now)) {
 		annotations[foundationdb.OutdatedConfigAnnotation] = strconv.FormatInt(now.Unix(), 10)
 	}
 	if outdated && (done || o.Image == v1beta2.ImageTypeUnified) {
@@ -87,7 +89,8 @@ const nudgeAgain = 5 * time.Minute
 const copyTime = 10 * time.Second
 
 // programsCame reports whether the sidecar has brought programs since the pod was told. A launcher that was told before
-// that keeps its configuration, as the program of the new one was missing, and does not look again by itself.
+// that keeps its configuration, as the program of the new one was missing, and does not look again by itself. While the
+// database works there is no hurry: a server that crashes once it has the files starts with the new version alone.
 func (o Outdated) programsCame(now time.Time) bool {
 	for _, c := range o.Pod.Status.ContainerStatuses {
 		if c.Name == foundationdb.SidecarContainer && c.State.Running != nil {

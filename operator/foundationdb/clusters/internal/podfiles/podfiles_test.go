@@ -14,16 +14,18 @@ import (
 )
 
 // TestPodIsToldAgain: a pod whose annotation says already that its files are outdated is told again after a while, and
-// once its sidecar has brought the program that was missing.
+// where the database is not available once its sidecar has brought the program that was missing.
 func TestPodIsToldAgain(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for name, x := range map[string]struct {
 		told, sidecar time.Duration // ago
+		works         bool          // the database
 		done, want    bool
 	}{
 		"just told":                           {told: time.Second, sidecar: time.Hour},
 		"the sidecar starts":                  {told: 10 * time.Second, sidecar: 5 * time.Second},
 		"the sidecar has brought programs":    {told: 20 * time.Second, sidecar: 12 * time.Second, want: true},
+		"while the database works":            {told: 20 * time.Second, sidecar: 12 * time.Second, works: true},
 		"told while it brought them":          {told: 14 * time.Second, sidecar: 20 * time.Second, want: true},
 		"told since then":                     {told: 8 * time.Second, sidecar: 20 * time.Second},
 		"told long ago":                       {told: 6 * time.Minute, sidecar: time.Hour, want: true},
@@ -38,7 +40,7 @@ func TestPodIsToldAgain(t *testing.T) {
 			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: foundationdb.SidecarContainer, State: corev1.ContainerState{
 				Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now.Add(-x.sidecar))},
 			}}}
-			o := Outdated{Member: &groups.Member{Pod: pod}, Hash: "hash", Image: v1beta2.ImageTypeUnified}
+			o := Outdated{Member: &groups.Member{Pod: pod}, Hash: "hash", Image: v1beta2.ImageTypeUnified, Down: !x.works}
 			if _, told := o.Annotations(x.done, now)[foundationdb.OutdatedConfigAnnotation]; told != x.want {
 				t.Errorf("told: %v", told)
 			}
