@@ -51,9 +51,8 @@ func TestUpgradeTakenBack(t *testing.T) {
 	}
 }
 
-// TestCrashesBeforeTheRestart: servers crash between the moment at which they have the new program and the restart of
-// all. What starts then speaks the new protocol, and is out of the database until the others do; where it is a majority
-// of the coordinators, the database is gone until then.
+// TestCrashesBeforeTheRestart: servers crash between the moment at which their launchers are told of the files of an
+// upgrade and the restart of all. The program was missing when they were told, so that what starts is the former version.
 func TestCrashesBeforeTheRestart(t *testing.T) {
 	for _, crashed := range [][]string{{"storage"}, {"log"}, {"log", "log"}, {"log", "log", "log"}, {"stateless", "log", "storage"}} {
 		t.Run(fmt.Sprint(crashed), func(t *testing.T) {
@@ -62,7 +61,7 @@ func TestCrashesBeforeTheRestart(t *testing.T) {
 			l.settle(time.Hour)
 			l.writes(2*time.Second, "7.1.67", "7.3.69", "7.4.6")
 			l.edit(`{"spec":{"version":"7.4.6"}}`)
-			for range 6 { // all have their files, and the servers are not up for long enough
+			for range 6 { // launchers are told of their files before the sidecar has brought the program, and take them later
 				l.pass()
 			}
 			if running := l.cluster().Status.RunningVersion; running != "7.3.69" {
