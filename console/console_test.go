@@ -59,6 +59,7 @@ func TestHandler(t *testing.T) {
 func TestLibrariesAreAsPublished(t *testing.T) {
 	sums := map[string]string{
 		"preact.js": "bdcbd9abdf2c77c5c45326eab42191e949222d479d0d5f69467387a77040cb55",
+		"dagre.js":  "b0ddaf4af1417bec9bd89373a3a3987f081727d6cc6d95fc40dbf85a19bdf3b0",
 		"htm.js":    "ab33dd3f38059b9be4d5f5350128eefb2356639c4e0bbe9d9e8b3ba75847e9e4",
 	}
 	scripts, err := fs.Glob(static, "static/vendor/*.js")
