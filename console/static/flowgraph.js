@@ -1,6 +1,6 @@
 // The drawing of a flow, as pawl graph draws it: sequences from left to right in rows like lines of text, structures as frames, steps that
 // run side by side one below the other. On a run each step has its state.
-import { draw, line, short, wide } from './graph.js';
+import { draw, line, short, widest } from './graph.js';
 import { signOf } from './parts.js';
 
 const signOfStep = (phase) => signOf(phase, 'step');
@@ -138,7 +138,7 @@ class Drawer {
   }
 
   leaf(n) {
-    const size = [Math.max(n.least ?? box[0], ...n.lines.map((l) => wide(l) + 26)), Math.max(box[1], n.lines.length * line + 14)];
+    const size = [Math.max(n.least ?? box[0], widest(n.lines) + 26), Math.max(box[1], n.lines.length * line + 14)];
     return { id: n.id, width: size[0], height: size[1], middle: size[1] / 2, put: (x, y) => this.nodes.push({ ...n, x: x + size[0] / 2, y: y + size[1] / 2, width: size[0], height: size[1] }) };
   }
 
@@ -195,7 +195,7 @@ class Drawer {
     const lines = [`${state ? `${signOfStep(state.phase)[0]} ` : ''}${s.name}`, ...notes.map((n) => short(n, 60))];
     const inner = this.inside(s, scope, room - 2 * pad);
     const head = lines.length * line + 12;
-    const width = Math.max(inner.width + 2 * pad, ...lines.map((l) => wide(l) + 2 * pad));
+    const width = Math.max(inner.width + 2 * pad, widest(lines) + 2 * pad);
     const height = head + inner.height + pad;
     return { id: path, width, height, middle: head + inner.middle, put: (x, y) => {
       this.frames.push({ id: path, x, y, width, height, lines, mood: state ? signOfStep(state.phase)[1] : '', title: s.description });

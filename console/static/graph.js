@@ -7,6 +7,8 @@ const letter = 7.6; // width of a letter, about
 
 export const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 export const wide = (text) => text.length * letter;
+// widest returns the width of the lines of a box; those after the first are smaller.
+export const widest = (lines) => Math.max(...lines.map((l, i) => wide(l) * (i ? 0.86 : 1)));
 
 // layered gives places to nodes ({id, width, height}) and edges ({from, to, width, height of the label}): ranks from left to right, few crossings.
 // It returns {width, height, nodes: id → {x, y} of the middle, edges: [{points, x, y of the label}]}.
@@ -29,10 +31,14 @@ export function layered(nodes, edges) {
 
 // curve returns the path through points, with round corners.
 function curve(points) {
-  const middle = (a, b) => [(a[0] + b[0]) / 2, (a[1] + b[1]) / 2];
   const text = ([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`;
-  const inner = points.slice(1, -1).map((p, i) => `Q${text(p)} ${text(i === points.length - 3 ? points.at(-1) : middle(p, points[i + 2]))}`);
-  return `M${text(points[0])}${inner.length ? inner.join('') : `L${text(points.at(-1))}`}`;
+  const towards = (from, to) => {
+    const length = Math.hypot(to[0] - from[0], to[1] - from[1]) || 1;
+    const part = Math.min(12, length / 2) / length;
+    return [from[0] + (to[0] - from[0]) * part, from[1] + (to[1] - from[1]) * part];
+  };
+  const corners = points.slice(1, -1).map((p, i) => `L${text(towards(p, points[i]))}Q${text(p)} ${text(towards(p, points[i + 2]))}`);
+  return `M${text(points[0])}${corners.join('')}L${text(points.at(-1))}`;
 }
 
 // tip returns the arrow at the end of a line.
@@ -84,4 +90,7 @@ export function draw({ width, height, nodes, edges, frames = [] }, { text, room,
 }
 
 // roomOf returns the width for a drawing on a page.
-export const roomOf = (place) => Math.max(280, (place.clientWidth || innerWidth) - 4);
+export function roomOf(place) {
+  const { paddingLeft, paddingRight } = getComputedStyle(place);
+  return Math.max(280, (place.clientWidth || innerWidth) - parseFloat(paddingLeft) - parseFloat(paddingRight));
+}
