@@ -128,6 +128,26 @@ func TestFilesAreWhole(t *testing.T) {
 			}
 		}
 	}
+	// The page names all modules, so that the browser loads them at once instead of one import after the other.
+	page, err := fs.ReadFile(static, "static/index.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules, err := fs.Glob(static, "static/*.js")
+	libraries, failed := fs.Glob(static, "static/vendor/*.js")
+	if err != nil || failed != nil {
+		t.Fatal(err, failed)
+	}
+	for _, name := range append(modules, libraries...) {
+		if at := strings.TrimPrefix(name, "static"); at != "/app.js" && !strings.Contains(string(page), `<link rel="modulepreload" href="`+at+`">`) {
+			t.Errorf("index.html does not preload %s", at)
+		}
+	}
+	for _, named := range regexp.MustCompile(`href="/([^"]+\.js)"`).FindAllStringSubmatch(string(page), -1) {
+		if _, err := fs.Stat(static, path.Join("static", named[1])); err != nil {
+			t.Errorf("index.html preloads %s, which is not there", named[1])
+		}
+	}
 	for _, needed := range []string{"package.json", "node_modules"} {
 		if _, err := os.Stat(needed); err == nil {
 			t.Errorf("%s: the console has no build", needed)

@@ -26,7 +26,7 @@ function shapeOf(machine) {
     l.words = l.minor ? [] : l.ways.map(nameOf);
     Object.assign(l, l.minor ? { width: 0, height: 0, weight: 0 } : { width: Math.max(...l.words.map((w) => wide(`✔ ${w}`))) * 0.9 + 8, height: l.words.length * line });
   }
-  const nodes = states.map((s) => ({ ...s, id: s.name, width: wide(`▶ ${s.name}`) + 24, height: 38 }));
+  const nodes = states.map((s) => ({ ...s, id: s.name, width: wide(`▶ ${s.name}`) + 24, height: 42 }));
   if (transitions.some((t) => !t.from)) nodes.unshift({ id: any, name: any, type: 'any', width: wide(any) + 24, height: 30 });
   const edges = [...lines.values()];
   const shape = { nodes, edges, places: layered(nodes, edges) };
@@ -66,7 +66,7 @@ export function machineGraph(machine, { here, considered = [], to, subject = 'It
     };
   });
   const dashes = [machine.states.some((s) => s.type === 'transient') && 'Dashed box: it works in the state.', edges.some((e) => e.minor) && 'Dashed line: the work has paused or was cancelled.'].filter(Boolean);
-  return draw({ ...places, nodes: boxes, edges: drawn }, { text, room, kind: 'machine', key: 'machine', caption: [here ? `${text} ` : '', dashes.join(' '), ...caption] });
+  return draw({ ...places, nodes: boxes, edges: drawn }, { text, room, kind: 'machine', key: 'machine', caption: [here && text, ...dashes, ...caption].filter(Boolean).join(' ') });
 }
 
 // ofLifecycle returns the lifecycle of clusters in the form of a machine.
