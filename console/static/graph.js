@@ -10,11 +10,12 @@ export const wide = (text) => text.length * letter;
 // widest returns the width of the lines of a box; those after the first are smaller.
 export const widest = (lines) => Math.max(...lines.map((l, i) => wide(l) * (i ? 0.86 : 1)));
 
-// layered gives places to nodes ({id, width, height}) and edges ({from, to, width, height of the label}): ranks from left to right, few crossings.
+// layered gives places to nodes ({id, width, height}) and edges ({from, to, width, height of the label}): in ranks, with few crossings.
+// direction is LR, ranks from left to right, or TB, from top to bottom.
 // It returns {width, height, nodes: id → {x, y} of the middle, edges: [{points, x, y of the label}]}.
-export function layered(nodes, edges) {
+export function layered(nodes, edges, direction) {
   const g = new Graph({ multigraph: true });
-  g.setGraph({ rankdir: 'LR', nodesep: 22, ranksep: 34, edgesep: 12, marginx: 12, marginy: 12 });
+  g.setGraph({ rankdir: direction, nodesep: 22, ranksep: 30, edgesep: 12, marginx: 12, marginy: 12 });
   for (const n of nodes) g.setNode(n.id, { width: n.width, height: n.height });
   edges.forEach((e, i) => g.setEdge(e.from, e.to, { width: e.width ?? 0, height: e.height ?? 0, labelpos: 'c', weight: e.weight ?? 1 }, `${i}`));
   layout(g);
@@ -27,6 +28,16 @@ export function layered(nodes, edges) {
       return { points: points.map((p) => [p.x, p.y]), x, y };
     }),
   };
+}
+
+// straight returns the line between two boxes, from rim to rim.
+export function straight(a, b) {
+  const [dx, dy] = [b.x - a.x, b.y - a.y];
+  const rim = ({ x, y, width, height }, way) => {
+    const part = Math.min((width / 2 + 2) / Math.abs(dx || 1e-9), (height / 2 + 2) / Math.abs(dy || 1e-9), 0.5) * way;
+    return [x + dx * part, y + dy * part];
+  };
+  return [rim(a, 1), rim(b, -1)];
 }
 
 // curve returns the path through points, with round corners.
