@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 	"github.com/pawl-dev/pawl/cluster/api"
 	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/machine/driver"
 	"github.com/pawl-dev/pawl/rollout"
 	"github.com/pawl-dev/pawl/view"
@@ -368,6 +369,12 @@ type FoundationDBServer = fdbview.Server
 // FoundationDBZone defines model for FoundationDBZone.
 type FoundationDBZone = fdbview.Zone
 
+// GraphState defines model for GraphState.
+type GraphState = machine.GraphState
+
+// GraphTransition defines model for GraphTransition.
+type GraphTransition = machine.GraphTransition
+
 // Healer defines model for Healer.
 type Healer = view.Healer
 
@@ -493,6 +500,12 @@ type LogLine = view.LogLine
 // Logs defines model for Logs.
 type Logs = view.Logs
 
+// Machine defines model for Machine.
+type Machine = view.Machine
+
+// Machines defines model for Machines.
+type Machines = view.Machines
+
 // Me defines model for Me.
 type Me struct {
 	Account string `json:"account,omitzero"`
@@ -509,6 +522,9 @@ type Me struct {
 
 // Object defines model for Object.
 type Object = control.Object
+
+// ObjectCounts defines model for ObjectCounts.
+type ObjectCounts = view.ObjectCounts
 
 // ObjectManifest defines model for ObjectManifest.
 type ObjectManifest struct {
@@ -759,6 +775,9 @@ type StartRunRequest struct {
 	// Subject kind/namespace/name of the object that the run works on
 	Subject string `json:"subject"`
 }
+
+// StateCount defines model for StateCount.
+type StateCount = view.StateCount
 
 // Step defines model for Step.
 type Step = view.Step
@@ -1052,6 +1071,12 @@ type ListLimitsParams struct {
 
 	// Cursor next of the previous page
 	Cursor string `form:"cursor,omitempty" json:"cursor,omitzero"`
+}
+
+// GetMachineParams defines parameters for GetMachine.
+type GetMachineParams struct {
+	// Counts count its objects: that reads them all
+	Counts bool `form:"counts,omitempty" json:"counts,omitzero"`
 }
 
 // ListObjectsParams defines parameters for ListObjects.
@@ -1730,6 +1755,19 @@ func (c *Client) SetLimit(ctx context.Context, body SetLimitRequest) error {
 	r := request{method: http.MethodPut, path: path("/v1/limits"), body: body, contentType: "application/json"}
 	_, err := send[struct{}](ctx, c, r)
 	return err
+}
+
+// ListMachines list the loaded machines, with the number of objects in each state: GET /v1/machines.
+func (c *Client) ListMachines(ctx context.Context) (Machines, error) {
+	r := request{method: http.MethodGet, path: path("/v1/machines")}
+	return send[Machines](ctx, c, r)
+}
+
+// GetMachine read the machine of a kind of objects, with its states and transitions: GET /v1/machines/{kind}.
+func (c *Client) GetMachine(ctx context.Context, kind string, params GetMachineParams) (Machine, error) {
+	r := request{method: http.MethodGet, path: path("/v1/machines/{kind}", kind)}
+	r.addQuery("counts", params.Counts)
+	return send[Machine](ctx, c, r)
 }
 
 // Me return the caller and the version of the server: GET /v1/me.

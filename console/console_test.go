@@ -59,6 +59,7 @@ func TestHandler(t *testing.T) {
 func TestLibrariesAreAsPublished(t *testing.T) {
 	sums := map[string]string{
 		"preact.js": "bdcbd9abdf2c77c5c45326eab42191e949222d479d0d5f69467387a77040cb55",
+		"dagre.js":  "b0ddaf4af1417bec9bd89373a3a3987f081727d6cc6d95fc40dbf85a19bdf3b0",
 		"htm.js":    "ab33dd3f38059b9be4d5f5350128eefb2356639c4e0bbe9d9e8b3ba75847e9e4",
 	}
 	scripts, err := fs.Glob(static, "static/vendor/*.js")
@@ -125,6 +126,26 @@ func TestFilesAreWhole(t *testing.T) {
 			if found != "http://www.w3.org/2000/svg" {
 				t.Errorf("%s names another site: %s", name, found)
 			}
+		}
+	}
+	// The page names all modules, so that the browser loads them at once instead of one import after the other.
+	page, err := fs.ReadFile(static, "static/index.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules, err := fs.Glob(static, "static/*.js")
+	libraries, failed := fs.Glob(static, "static/vendor/*.js")
+	if err != nil || failed != nil {
+		t.Fatal(err, failed)
+	}
+	for _, name := range append(modules, libraries...) {
+		if at := strings.TrimPrefix(name, "static"); at != "/app.js" && !strings.Contains(string(page), `<link rel="modulepreload" href="`+at+`">`) {
+			t.Errorf("index.html does not preload %s", at)
+		}
+	}
+	for _, named := range regexp.MustCompile(`href="/([^"]+\.js)"`).FindAllStringSubmatch(string(page), -1) {
+		if _, err := fs.Stat(static, path.Join("static", named[1])); err != nil {
+			t.Errorf("index.html preloads %s, which is not there", named[1])
 		}
 	}
 	for _, needed := range []string{"package.json", "node_modules"} {

@@ -7,42 +7,37 @@ import (
 )
 
 // Mermaid draws the table as a state diagram. The drawing depends on the table only.
-func (t Table[T]) Mermaid() string {
+func (t Table[T]) Mermaid() string { return t.Graph().Mermaid() }
+
+// Mermaid draws the graph as a state diagram.
+func (g Graph) Mermaid() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, "    "+format+"\n", args...) }
+	from := map[State][]GraphTransition{}
+	for _, t := range g.Transitions {
+		from[t.From] = append(from[t.From], t)
+	}
 	b.WriteString("stateDiagram-v2\n")
-	line("[*] --> %s", t.Initial)
-	if len(t.Any) > 0 {
+	line("[*] --> %s", g.Initial)
+	if len(from[""]) > 0 {
 		line(`state "any state" as any_state`)
-		for _, tr := range t.Any {
-			line("any_state --> %s : %s", tr.To, escape(tr.Event))
+		for _, t := range from[""] {
+			line("any_state --> %s : %s", t.To, escape(t.Event))
 		}
 	}
 	var working []string
-	for _, s := range t.order() {
-		p := t.States[s]
-		if p.Flow != "" {
-			line("%s : %s", s, escape(strings.Join(t.flows(s), ", ")))
+	for _, s := range g.States {
+		if len(s.Flows) > 0 {
+			line("%s : %s", s.Name, escape(strings.Join(s.Flows, ", ")))
 		}
-		if p.Transient() {
-			working = append(working, string(s))
+		if s.Type == Transient {
+			working = append(working, string(s.Name))
 		}
-		for _, tr := range p.On {
-			line("%s --> %s : %s", s, tr.To, escape(tr.Event))
+		for _, t := range from[s.Name] {
+			line("%s --> %s : %s", s.Name, t.To, escape(t.label()))
 		}
-		if p.Transient() {
-			line("%s --> %s : done", s, p.Then)
-			if other := p.elseState(t); other == s {
-				line("%s --> %s : paused, stays", s, s)
-			} else {
-				line("%s --> %s : paused", s, other)
-			}
-			if p.Abort != "" {
-				line("%s --> %s : cancelled", s, p.Abort)
-			}
-		}
-		if p.Final() {
-			line("%s --> [*]", s)
+		if s.Type == Final {
+			line("%s --> [*]", s.Name)
 		}
 	}
 	if len(working) > 0 {
@@ -50,6 +45,22 @@ func (t Table[T]) Mermaid() string {
 		line("class %s works", strings.Join(working, ","))
 	}
 	return b.String()
+}
+
+// label returns what stands at the transition in a drawing.
+func (t GraphTransition) label() string {
+	switch {
+	case t.Cause == ByThen:
+		return "done"
+	case t.Cause == ByElse && t.To == t.From:
+		return "paused, stays"
+	case t.Cause == ByElse:
+		return "paused"
+	case t.Cause == ByAbort:
+		return "cancelled"
+	default:
+		return t.Event
+	}
 }
 
 // flows returns the flows of a state, its own first.

@@ -153,7 +153,7 @@ func build(o Options) *Server {
 
 // parts are what the server has besides runs.
 func (o *Options) parts() (parts []string) {
-	for name, has := range map[string]bool{"clusters": o.Clusters != nil, "objects": o.Objects != nil, "rollouts": o.Rollouts != nil, "foundationdb": o.FoundationDB != nil, "bulks": o.Bulks} {
+	for name, has := range map[string]bool{"clusters": o.Clusters != nil, "objects": o.Objects != nil, "machines": o.Objects != nil && o.Kinds != nil, "rollouts": o.Rollouts != nil, "foundationdb": o.FoundationDB != nil, "bulks": o.Bulks} {
 		if has {
 			parts = append(parts, name)
 		}

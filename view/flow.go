@@ -36,6 +36,9 @@ type FlowStep struct {
 	Timeout     string     `json:"timeout,omitempty"`
 	Attempts    int        `json:"attempts,omitempty"`
 	Wait        string     `json:"wait,omitempty" doc:"what it waits for"`
+	ForEach     string     `json:"forEach,omitempty" doc:"the items of a loop, as the flow says"`
+	AtOnce      int        `json:"atOnce,omitempty" doc:"how many of its steps, or of its items, run side by side"`
+	Bracket     string     `json:"bracket,omitempty" enum:"open,close" doc:"which end of its bracket it is"`
 	Steps       []FlowStep `json:"steps,omitempty"`
 }
 
@@ -99,12 +102,22 @@ func flowStep(s workflow.Step) FlowStep {
 	if w := s.Wait; w != nil {
 		v.Wait = waitText(*w)
 	}
+	switch {
+	case s.ForEach != nil:
+		v.ForEach, v.AtOnce = s.ForEach.ListText, max(s.ForEach.Max, 1)
+	case s.Parallel > 0:
+		v.AtOnce = min(s.Parallel, len(s.Steps))
+	}
 	if s.Open != nil {
-		v.Steps = append(v.Steps, flowStep(*s.Open))
+		open := flowStep(*s.Open)
+		open.Bracket = "open"
+		v.Steps = append(v.Steps, open)
 	}
 	v.Steps = append(v.Steps, flowSteps(s.Steps)...)
 	if s.Close != nil {
-		v.Steps = append(v.Steps, flowStep(*s.Close))
+		closing := flowStep(*s.Close)
+		closing.Bracket = "close"
+		v.Steps = append(v.Steps, closing)
 	}
 	return v
 }

@@ -12,6 +12,7 @@ import { flowsPage, flowPage } from './flows.js';
 import { faultsPage, faultPage } from './faults.js';
 import { objectsPage } from './objects.js';
 import { objectPage } from './object.js';
+import { machinesPage, machinePage } from './machines.js';
 import { leaksPage } from './leaks.js';
 import { rolloutsPage, rolloutPage } from './rollouts.js';
 import { databasesPage, databasePage } from './foundationdb.js';
@@ -30,6 +31,7 @@ const pages = [
   ['flows', 'Flows', flowsPage, flowPage, true],
   ['faults', 'Faults', faultsPage, faultPage, true],
   ['objects', 'Objects', objectsPage, objectPage, true, 'objects'],
+  ['machines', 'Machines', machinesPage, machinePage, true, 'machines'],
   ['leaks', 'Leaks', leaksPage, leaksPage, true, 'clusters'],
 ];
 

@@ -2,7 +2,8 @@
 import { h, make, show, say } from './dom.js';
 import { all, get, request } from './api.js';
 import { live } from './live.js';
-import { drawing } from './drawing.js';
+import { machineGraph, ofLifecycle } from './machinegraph.js';
+import { roomOf } from './graph.js';
 import { change } from './change.js';
 import { ask } from './requests.js';
 import { dialog } from './dialog.js';
@@ -42,7 +43,7 @@ export function clusterPage(main, { rest: [id], me, title }) {
 
   async function refresh() {
     try {
-      lifecycle ??= await get('/v1/lifecycle');
+      lifecycle ??= ofLifecycle(await get('/v1/lifecycle'));
       const { cluster } = await fresh();
       const [offers, nodes, resources, runs] = await Promise.all([
         get(`${at}/actions`), get(`${at}/nodes`), get(`${at}/resources`), get(`${at}/runs`, { limit: 20 }), history.read()]);
@@ -80,7 +81,7 @@ export function clusterPage(main, { rest: [id], me, title }) {
       ['Network', c.network?.name ?? c.network?.id], ['Provider', c.provider], ['Cores', c.cores], ['Memory', c.memoryMB && `${c.memoryMB} MB`], ['Recovery', c.recovery ? c.recovery.join(', ') || 'none' : 'default'],
       ['Next try', c.nextTry && age(c.nextTry)], ['Owner', [c.domain, c.account].filter(Boolean).join('/')], ['Created', ago(c.created)], ['Id', h('code', {}, c.id)], ['Description', c.description]]),
     c.endpoint ? h('button', { type: 'button', onclick: config }, 'Show config …') : null),
-    section('Lifecycle', drawing(lifecycle, c.state))),
+    section('Lifecycle', machineGraph(lifecycle, { here: c.state, subject: 'The cluster', room: roomOf(main) * 0.58 }))),
     section('Nodes', table('Nodes', ['Name', 'Role', 'Ready', 'Version', 'Address', 'Last heartbeat', 'Provider’s id'], nodes.map((n) => row(n.name,
       h('th', { scope: 'row' }, n.name), n.role, badge(n.ready, n.notReady ? `no: ${n.notReady}` : { true: 'ready', false: 'no', unknown: 'not known' }[n.ready]), n.version, n.address, age(n.heartbeatAt), n.id && h('code', {}, n.id))))),
     section('Drift', driftView(c), h('button', { type: 'button', onclick: compareNow }, 'Compare now')),

@@ -1,10 +1,12 @@
 // Flows: the list, and one flow with its steps, its runs, and a form made of its input's schema that starts a run.
 import { h, html, make, say, show } from './dom.js';
 import { get, newKey, request } from './api.js';
+import { flowGraph } from './flowgraph.js';
+import { roomOf } from './graph.js';
 import { Form } from './form.js';
 import { live } from './live.js';
 import { runColumns, runRows } from './runs.js';
-import { badge, count, facts, link, path, problem, row, table } from './parts.js';
+import { badge, count, facts, link, path, problem, reveal, row, table } from './parts.js';
 
 const newest = 10; // runs of a flow that its page shows
 
@@ -33,6 +35,8 @@ export function flowPage(main, { rest: [name], query, title, me }) {
   const top = make('div', {});
   const runs = make('div', {});
   const start = make('div', {});
+  const drawing = make('div', {});
+  let whole = false;
   title(name);
   show(main, html`<p class="crumbs">${link('flows', 'Flows')} / ${name}</p>`, top, start, runs);
 
@@ -42,12 +46,18 @@ export function flowPage(main, { rest: [name], query, title, me }) {
       show(top, html`<div class="title"><h1>${flow.name}</h1><span>version ${flow.version}</span></div>
         ${flow.description ? html`<p>${flow.description}</p>` : null}
         ${facts([['Kind of subjects', flow.kind ?? 'all'], ['Deadline', flow.deadline], ['At the deadline', flow.onDeadline], ['On a change', flow.onChange], ['Hash', html`<code>${flow.hash.slice(0, 12)}</code>`]])}
+        <h2>Graph</h2>${drawing}
         <h2>Steps</h2>${stepsOf('Steps', flow.steps)}${flow.finally?.length ? html`<h3>Finally</h3>${stepsOf('Finally', flow.finally)}` : null}`);
+      draw(flow);
       show(start, starter(flow, me));
       await refresh();
     } catch (error) {
       show(top, h('h1', {}, 'Flow'), problem(error));
     }
+  }
+
+  function draw(flow) {
+    show(drawing, flowGraph(flow, { whole, room: roomOf(main), reveal: (path) => reveal(top, path), expand: () => { whole = true; draw(flow); } }));
   }
 
   async function refresh() {
@@ -67,15 +77,15 @@ export function flowPage(main, { rest: [name], query, title, me }) {
 // stepsOf shows steps with those in structures below them.
 function stepsOf(caption, steps) {
   const rows = [];
-  const walk = (list, depth) => {
+  const walk = (list, depth, scope) => {
     for (const s of list) {
       const marks = [s.undo && 'undo', s.skippable && 'skippable', s.noReturn && 'no return'].filter(Boolean).join(', ');
-      rows.push(row(`${rows.length} ${s.name}`, html`<th scope="row"><span class=${`depth-${Math.min(depth, 4)}`}>${s.name}</span></th>`, s.kind, s.uses ?? s.wait, html`<td class="reason">${s.when ? html`<code>${s.when}</code>` : ''}</td>`,
+      rows.push(row(`step-${scope}${s.name}`, html`<th scope="row"><span class=${`depth-${Math.min(depth, 4)}`}>${s.name}</span></th>`, s.kind, s.uses ?? s.wait, html`<td class="reason">${s.when ? html`<code>${s.when}</code>` : ''}</td>`,
         s.attempts ?? '', s.timeout, marks, html`<td class="reason">${s.description}</td>`));
-      walk(s.steps ?? [], depth + 1);
+      walk(s.steps ?? [], depth + 1, `${scope}${s.name}/`);
     }
   };
-  walk(steps ?? [], 0);
+  walk(steps ?? [], 0, '');
   return table(caption, ['Step', 'Kind', 'Does', 'When', 'Attempts', 'Timeout', 'Can', 'Description'], rows);
 }
 

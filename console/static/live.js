@@ -7,8 +7,8 @@ const againAfter = 10000;
 const gap = 400; // shortest time between two refreshes
 
 // live calls refresh after each event, and every `every` milliseconds for changes
-// without events. It returns a function that ends it.
-export function live(path, refresh, every) {
+// without events. pause is the shortest time between two refreshes. It returns a function that ends it.
+export function live(path, refresh, every, pause = gap) {
   let source, poll, again, closed = false, waiting = null, busy = false;
   const note = document.getElementById('live');
 
@@ -20,7 +20,7 @@ export function live(path, refresh, every) {
     busy = true;
     try { await refresh(); } finally { busy = false; }
   };
-  const soon = () => { waiting ??= setTimeout(turn, gap); };
+  const soon = () => { waiting ??= setTimeout(turn, pause); };
   const lost = () => {
     setNote('◌ reconnecting, polling every 5 s');
     poll ??= setInterval(soon, pollEvery);

@@ -6,7 +6,8 @@ import { live } from './live.js';
 import { runColumns, runRows } from './runs.js';
 import { stateOf } from './objects.js';
 import { stepsTable } from './steps.js';
-import { waysOut } from './ways.js';
+import { machineGraph, ofPlan } from './machinegraph.js';
+import { roomOf } from './graph.js';
 import { age, ago, badge, facts, fault, json, link, path, problem, prose, row, table } from './parts.js';
 
 const mostEvents = 100;
@@ -15,11 +16,13 @@ export function objectPage(main, { rest, title }) {
   const id = rest.join('/');
   const [kind, namespace, name] = rest;
   const view = make('div', {});
+  let states; // the machine of its kind; null: the server has no table of it
   show(main, view);
   async function refresh() {
     try {
       const [o, { items: runs }, plan] = await Promise.all([get(`/v1/objects/${path(...rest)}`), get('/v1/runs', { subject: id, limit: 20 }),
         request('POST', '/v1/plans', { body: { object: { kind, namespace, name } } }).then(({ body }) => body.machine, (error) => ({ error }))]);
+      if (states === undefined && plan?.state) states = await get(`/v1/machines/${encodeURIComponent(kind)}`, { counts: false }).catch(() => null);
       const run = runs[0] && await get(`/v1/runs/${runs[0].id}`);
       const events = run ? (await get(`/v1/runs/${run.id}/history`, { limit: mostEvents, cursor: Math.max(0, run.seq - mostEvents) })).items : [];
       title(o.name);
@@ -39,7 +42,7 @@ export function objectPage(main, { rest, title }) {
       <div data-key="fault">${fault(held)}</div>
       ${facts([['Kind', o.kind], ['Namespace', o.namespace], ['Machine', plan.machine], ['Generation', o.generation], ['Revision', o.revision], ['Created', ago(o.createdAt)], ['Finalizers', o.finalizers?.join(', ')],
         ['Labels', Object.entries(o.labels ?? {}).map(([k, v]) => `${k}=${v}`).join(', ')], ['Owner', o.owner && `${o.owner.kind}/${o.owner.name}`]])}
-      ${part('state', 'State', plan.error ? planError(plan.error) : why(plan, at))}
+      ${part('state', 'State', plan.error ? planError(plan.error) : why(plan, at, states, roomOf(main)))}
       ${part('conditions', 'Conditions', table('Conditions', ['Type', 'Status', 'Reason', 'Message', 'Since'], (conditions ?? []).map((c) => row(c.type, html`<th scope="row">${c.type}</th>`, c.status, html`<td><code>${c.reason}</code></td>`, html`<td class="reason">${c.message}</td>`, age(c.lastTransitionTime)))))}
       ${part('spec', 'Spec', fields('Spec', o.spec))}
       ${part('status', 'Status', fields('Status', status))}
@@ -59,10 +62,10 @@ const planError = (error) => (error.status === 404 || error.status === 422 ? htm
 const acts = { rest: 'stays as it is', move: 'changes its state', start: 'starts a run', end: 'ends a run', work: 'works', wait: 'waits' };
 
 // why shows the state with its ways out, and what would happen next, as `pawl plan` tells it.
-function why(plan, at) {
+function why(plan, at, states, room) {
   const came = at.event ? `It came here ${at.previous ? `from ${at.previous} ` : ''}by the event ${at.event}${at.message ? `: ${at.message}` : ''}.` : '';
   return [
-    plan.state ? waysOut(plan) : null,
+    plan.state ? machineGraph(states ?? ofPlan(plan), { here: plan.state, considered: plan.considered, to: plan.to, room, caption: ['A sign before an event tells whether its condition holds now: ✔ it is chosen, ✖ it does not hold.'] }) : null,
     html`<p><strong>Now: </strong>${acts[plan.act] ?? plan.act}${plan.to ? ` to ${plan.to}` : ''}${plan.why ? `, because ${plan.why}` : ''}. ${came}</p>`,
     plan.code ? html`<p class="remedy"><code>${plan.code}</code> ${plan.remedy ? html`<strong>Remedy: </strong>${prose(plan.remedy)}` : null}</p>` : null,
     plan.links ? table('Plan', ['Link', 'Verdict', 'Acts', 'Reason', 'Message'], plan.links.map((l) => row(l.link, html`<th scope="row">${l.link}</th>`, l.held ? `${l.verdict}, held` : l.verdict, (l.acts ?? []).join(', '), html`<td><code>${l.reason}</code></td>`, html`<td class="reason">${[l.message, l.behind && `behind ${l.behind}`].filter(Boolean).join('; ')}</td>`)))

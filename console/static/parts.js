@@ -16,8 +16,11 @@ const signs = {
   present: ['●', 'good'], intent: ['◇', 'busy'], accepted: ['◐', 'busy'], closing: ['◐', 'busy'], gone: ['○', 'calm'], never_created: ['○', 'calm'], leaked: ['▲', 'bad'], forgotten: ['▲', 'bad'], orphan: ['▲', 'bad'], unseen: ['?', 'bad'],
 };
 
+// signOf returns the sign and the color of a state. of is step for that of a step.
+export const signOf = (state, of) => (state === 'Running' && of === 'step' ? ['▶', 'busy'] : signs[state] ?? ['·', 'calm']);
+
 export function badge(state, text) {
-  const [sign, mood] = state === 'Running' && text === 'step' ? ['▶', 'busy'] : signs[state] ?? ['·', 'calm'];
+  const [sign, mood] = signOf(state, text);
   return h('span', { class: `badge ${mood}` }, h('span', { 'aria-hidden': 'true' }, `${sign} `), text && text !== 'step' ? text : state || '–');
 }
 
@@ -66,6 +69,15 @@ export function table(caption, columns, rows, empty = 'none') {
 }
 
 export const row = (key, ...cells) => h('tr', { 'data-key': key, role: 'row' }, cells.map((c) => (['td', 'th'].includes(c?.type) ? c : h('td', {}, c ?? '–'))));
+
+// reveal shows the row of a step in a table, and moves the focus there.
+export function reveal(place, step) {
+  const found = [...place.querySelectorAll('tr')].find((r) => r.dataset.key === `step-${step}`);
+  if (!found) return;
+  found.tabIndex = -1;
+  found.scrollIntoView({ block: 'center' });
+  found.focus({ preventScroll: true });
+}
 
 // facts shows pairs of name and value; it omits pairs without value.
 export function facts(pairs) {

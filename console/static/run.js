@@ -3,15 +3,27 @@ import { h, html, make, say, show } from './dom.js';
 import { get } from './api.js';
 import { live } from './live.js';
 import { Logs } from './logs.js';
+import { flowGraph } from './flowgraph.js';
+import { roomOf } from './graph.js';
 import { timeline } from './timeline.js';
 import { ask, moreActions } from './requests.js';
 import { guide } from './guide.js';
 import { runActions, runBadge, runFacts, runFault, stepsTable } from './steps.js';
 import { subjectLink } from './runs.js';
-import { age, json, link, path, problem, row, table } from './parts.js';
+import { age, json, link, path, problem, reveal, row, table } from './parts.js';
 
 const page = 500; // events that are read at once
 const mostChildren = 20; // child runs in the timeline
+const mostSteps = 100; // rows of the table of steps, until all are asked for
+
+// flowOf reads the flow of a run; flows are for operators.
+async function flowOf(run, me) {
+  if (me.role !== 'operator') return null;
+  return get(`/v1/flows/${encodeURIComponent(run.flow)}`, { kind: run.subject.split('/')[0] }).catch(() => null);
+}
+
+// healersOf returns the healers of a run with the step whose fault each has healed.
+const healersOf = (run, events) => (run.healing ?? []).map((h) => ({ ...h, step: events.findLast((e) => e.kind === 'HealingBegun' && e.code === h.code)?.step ?? run.fault?.step ?? run.step }));
 
 export function runPage(main, { rest: [id], title, me }) {
   const at = `/v1/runs/${encodeURIComponent(id)}`;
@@ -19,7 +31,8 @@ export function runPage(main, { rest: [id], title, me }) {
   const trouble = make('div', {});
   const events = new Events(at);
   const logs = me.role === 'operator' ? new Logs(id) : null;
-  const more = { whole: false };
+  const more = { whole: false, graph: false, steps: false };
+  let flow; // as it is loaded; null: it is not, or it is not for the caller
   let known;
   let run;
   let children = [];
@@ -28,7 +41,7 @@ export function runPage(main, { rest: [id], title, me }) {
   async function refresh() {
     try {
       run = await get(at);
-      [children] = await Promise.all([childrenOf(run, children), events.read(run.seq)]);
+      [children, flow] = await Promise.all([childrenOf(run, children), flow === undefined ? flowOf(run, me) : flow, events.read(run.seq)]);
       title(`Run ${run.id.slice(-6)}`);
       if (known && known !== run.phase) say(`The run is ${run.phase}.`);
       known = run.phase;
@@ -46,10 +59,11 @@ export function runPage(main, { rest: [id], title, me }) {
       <div data-key="fault">${runFault(run)}${guide(run.fault?.guide)}${run.warning ? html`<p class="busy"><strong>▲ ${run.warning}</strong></p>` : null}</div>
       <div data-key="actions">${runActions(run, (verb) => ask(verb, run, refresh).catch((e) => show(trouble, problem(e))))}${me.role === 'operator' ? moreActions(run, refresh, (what) => show(trouble, what)) : null}${trouble}</div>
       <div data-key="facts">${runFacts(run)}</div>
+      ${flow ? html`<section data-key="graph" aria-labelledby="h-graph"><h2 id="h-graph">Graph</h2>${flow.hash === run.hash ? null : html`<p class="help">The flow was changed since this run began: the graph is that of version ${flow.version}.</p>`}${graph()}</section>` : null}
       <section data-key="timeline" aria-labelledby="h-timeline"><h2 id="h-timeline">Timeline</h2>${timeline(run, events.items, children, { whole: more.whole, toggle: () => { more.whole = true; draw(); } })}</section>
       <section data-key="steps" aria-labelledby="h-steps"><h2 id="h-steps">Steps</h2>
         ${run.earlierSteps ? html`<p class="help">The newest ${run.steps.length} steps; ${run.earlierSteps} older ones are omitted.</p>` : null}
-        ${stepsTable(run, { output: true, logs: logs && ((step) => { logs.choose(step); document.getElementById('h-logs').scrollIntoView({ block: 'start' }); }) })}
+        ${stepsTable(run, { output: true, most: more.steps ? undefined : mostSteps, all: () => { more.steps = true; draw(); }, logs: logs && ((step) => { logs.choose(step); document.getElementById('h-logs').scrollIntoView({ block: 'start' }); }) })}
         ${run.input && Object.keys(run.input).length ? html`<details><summary>Input</summary>${json(run.input)}</details>` : null}
         ${run.result !== undefined ? html`<details><summary>Result</summary>${json(run.result)}</details>` : null}
       </section>
@@ -58,6 +72,16 @@ export function runPage(main, { rest: [id], title, me }) {
         ${events.older ? html`<button type="button" onclick=${() => events.readOlder().then(draw, (e) => show(trouble, problem(e)))}>Show ${Math.min(page, events.older)} older of ${events.older}</button>` : null}
       </section>`);
   }
+
+  const graph = () => flowGraph(flow, {
+    run, children: children.map((c) => c.run), healers: healersOf(run, events.items), whole: more.graph, room: roomOf(main),
+    reveal: (step) => {
+      if (!more.steps && run.steps.findIndex((s) => s.name === step) < run.steps.length - mostSteps) { more.steps = true; draw(); }
+      reveal(view, step);
+    },
+    open: (child) => { location.hash = `#/${path('runs', child)}`; },
+    expand: () => { more.graph = true; draw(); },
+  });
 
   const historyTable = () => table('History', ['When', 'What', 'Step', 'Attempt', 'Message', 'By'], [...events.items].reverse().map((e) => row(`e${e.seq}`,
     age(e.at), e.kind, e.step, e.attempt, h('td', { class: 'reason' }, e.code ? [h('code', {}, e.code), ' '] : null, [e.reason, e.message].filter(Boolean).join(': ')), e.actor)));

@@ -1,17 +1,21 @@
 // A run with its steps: attempts, next try, fault with remedy, and the actions.
 import { h } from './dom.js';
 import { took } from './timeline.js';
-import { age, ago, badge, button, facts, fault, link, path, row, table, waiting } from './parts.js';
+import { age, ago, badge, button, count, facts, fault, link, path, row, table, waiting } from './parts.js';
 
 export const runBadge = (run) => badge(run.phase);
 
-// stepsTable shows the steps of a run. output adds what each has given, logs a button that shows what it has printed.
-export function stepsTable(run, { output, logs } = {}) {
+// stepsTable shows the steps of a run. output adds what each has given, logs a button that shows what it has printed. Of more
+// than most steps it shows the newest, and a button that calls all.
+export function stepsTable(run, { output, logs, most, all } = {}) {
   const columns = ['Step', 'Phase', '#Attempts', 'Began', 'Ended', '#Took', 'Next try', 'Message', output && 'Output', logs && 'Logs'].filter(Boolean);
-  return table(`Steps of run ${run.id.slice(-6)}`, columns, (run.steps ?? []).map((s) => row(`step-${s.name}`,
+  const steps = run.steps ?? [];
+  const hidden = most && steps.length > most ? steps.length - most : 0;
+  const shown = table(`Steps of run ${run.id.slice(-6)}`, columns, steps.slice(hidden).map((s) => row(`step-${s.name}`,
     h('th', { scope: 'row' }, s.name), badge(s.phase, s.phase === 'Running' ? 'step' : undefined), h('td', { class: 'number' }, s.attempts, s.failures ? ` (${s.failures} of ${s.budget} failures)` : ''),
     age(s.startedAt), age(s.endedAt), h('td', { class: 'number' }, s.endedAt && s.startedAt ? took(Date.parse(s.endedAt) - Date.parse(s.startedAt)) : '–'), age(s.nextAt), h('td', { class: 'reason' }, saying(s)),
     ...(output ? [outputOf(s)] : []), ...(logs ? [h('button', { type: 'button', class: 'plain', 'aria-label': `Logs of ${s.name}`, onclick: () => logs(s.name) }, 'Logs')] : []))), 'none yet');
+  return hidden ? [h('button', { type: 'button', 'data-key': 'all-steps', onclick: all }, `Show all ${count(steps.length)} steps`), shown] : shown;
 }
 
 // outputOf shows what a step has given: a short one at once, a long one when somebody asks.

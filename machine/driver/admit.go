@@ -22,13 +22,16 @@ type ServedKind struct {
 
 	Schema workflow.Schema `json:"-"` // compiled; nil: specs are not checked
 	Plan   PlanFunc        `json:"-"` // nil: objects of the kind have no plan
+	Graph  *machine.Graph  `json:"-"` // of the machine; nil: it cannot be drawn
+	File   string          `json:"-"` // that defines the machine; may be empty
 }
 
 // KindsOf are the kinds that machines serve.
 func KindsOf(machines []machine.Standalone) ([]ServedKind, error) {
 	var kinds []ServedKind
 	for _, m := range machines {
-		k := ServedKind{Kind: m.Table.Kind, Machine: m.Table.Name, Schema: m.Schema}
+		graph := m.Table.Graph()
+		k := ServedKind{Kind: m.Table.Kind, Machine: m.Table.Name, Schema: m.Schema, Graph: &graph, File: m.File}
 		if m.Schema != nil {
 			var err error
 			if k.Spec, err = m.Schema.MarshalJSON(); err != nil {

@@ -44,7 +44,7 @@ test('the detail shows machine, nodes, drift, work, journal and history', { skip
   await at(page, 'Running');
   const machine = page.getByRole('img', { name: /The cluster is Running/ });
   await machine.waitFor();
-  assert.equal(await machine.locator('.here').getAttribute('data-state'), 'Running');
+  assert.equal(await machine.locator('.here').getAttribute('data-name'), 'Running');
   assert.equal(await machine.locator('.state').count(), 11);
   assert.equal(await page.getByRole('group', { name: 'Nodes', exact: true }).locator('tbody tr').count(), 3);
   await page.getByText(c.endpoint).waitFor();

@@ -45,7 +45,7 @@ async function signIn(place) {
 test('a server without clusters opens on its runs', { skip }, async () => {
   const page = await signIn('');
   await page.getByRole('heading', { name: 'Runs' }).waitFor();
-  assert.deepEqual(await page.getByRole('navigation').getByRole('link').allTextContents(), ['Runs', 'Flows', 'Faults', 'Objects']);
+  assert.deepEqual(await page.getByRole('navigation').getByRole('link').allTextContents(), ['Runs', 'Flows', 'Faults', 'Objects', 'Machines']);
   assert.equal(await page.locator('.fault').count(), 0);
   await page.context().close();
 });
@@ -67,8 +67,8 @@ test('the page of an object says why it is in its state and what would move it',
   await server.api('PUT', '/v1/objects/lamp/default/shelf', { spec: { power: 5 } });
   const page = await signIn('#/objects/lamp/default/shelf');
   await at(page, 'Lit');
-  await page.getByRole('img', { name: 'It is Lit. To Lighting on refit.' }).waitFor();
-  assert.equal(await page.locator('.ways [aria-current]').getAttribute('data-state'), 'Lit');
+  await page.getByRole('img', { name: 'It is Lit. From here it goes to Lighting on refit (refused).' }).waitFor();
+  assert.equal(await page.locator('.machine [aria-current]').getAttribute('data-name'), 'Lit');
   const plan = page.getByRole('group', { name: 'Plan', exact: true });
   assert.match(await plan.getByRole('row', { name: /^refit/ }).innerText(), /Lighting\s+object\.spec\.power > 9\s+.*refused/);
   await page.getByText(/because no event holds/).waitFor();

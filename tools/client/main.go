@@ -38,8 +38,8 @@ const none = "{{\"\"}}\n"
 var known = map[string][]string{
 	"view": {
 		"BulkPlan", "CatalogEntry", "Cluster", "ClusterConfig", "ClusterEvent", "ClusterNode", "ClusterResource", "Event", "Fault", "Flow",
-		"Condition", "FlowStep", "Flows", "Healer", "Healing", "History", "Key", "Kind", "Kinds", "LastRequest", "Limit", "LimitPage", "LogLine", "Logs", "Operation", "Plan", "PlanStep",
-		"Problem", "ProblemError", "Progress", "Rollout", "RolloutBatch", "RolloutPlan", "RolloutPod", "RolloutVerb", "Rollouts", "Run", "RunCount", "RunCounts", "Runs", "Step", "Steps", "Stop", "Token", "Wait",
+		"Condition", "FlowStep", "Flows", "Healer", "Healing", "History", "Key", "Kind", "Kinds", "LastRequest", "Limit", "LimitPage", "LogLine", "Logs", "Machine", "Machines", "ObjectCounts", "Operation", "Plan", "PlanStep",
+		"Problem", "ProblemError", "Progress", "Rollout", "RolloutBatch", "RolloutPlan", "RolloutPod", "RolloutVerb", "Rollouts", "Run", "RunCount", "RunCounts", "Runs", "StateCount", "Step", "Steps", "Stop", "Token", "Wait",
 	},
 	"view/fdbview": {
 		"FoundationDBBackup", "FoundationDBClass", "FoundationDBCluster", "FoundationDBClusters", "FoundationDBCondition", "FoundationDBCoordinator", "FoundationDBDetail", "FoundationDBEntry",
@@ -50,6 +50,7 @@ var known = map[string][]string{
 	"cluster":        {"Autoscale", "Entity", "Finding"},
 	"cluster/api":    {"DriftNode", "DriftReport", "DriftSide", "DryRun", "DryRunResource", "DryRunStep", "Leak", "Offer", "Unseen", "Waiting"},
 	"control":        {"Object", "Owner", "Page", "Ref"},
+	"machine":        {"GraphState", "GraphTransition"},
 	"machine/driver": {"ServedKind"},
 	"rollout":        {"BatchPreview", "Check", "PodPreview", "Record"},
 }

@@ -67,7 +67,9 @@ type Definitions interface {
 	Flow(ctx context.Context, name string) (view.Flow, error)
 	Faults(ctx context.Context) ([]view.Kind, error)
 	Fault(ctx context.Context, code string) (view.Kind, error)
-	Machines(ctx context.Context) ([]machine.Standalone, error)
+	Machines(ctx context.Context) ([]view.Machine, error)
+	// Machine finds a machine by its name or by the kind that it serves.
+	Machine(ctx context.Context, name string) (view.Machine, error)
 	PlanFlow(ctx context.Context, flow string, input []byte) (view.Plan, error)
 	// Served returns the kinds of objects that machines serve. None: unknown here.
 	Served(ctx context.Context) ([]driver.ServedKind, error)

@@ -89,8 +89,13 @@ func (k *Kube) Fault(ctx context.Context, code string) (view.Kind, error) {
 }
 
 // Machines implements Definitions.
-func (k *Kube) Machines(ctx context.Context) ([]machine.Standalone, error) {
+func (k *Kube) Machines(ctx context.Context) ([]view.Machine, error) {
 	return k.definitions().Machines(ctx)
+}
+
+// Machine implements Definitions.
+func (k *Kube) Machine(ctx context.Context, name string) (view.Machine, error) {
+	return k.definitions().Machine(ctx, name)
 }
 
 // PlanFlow implements Definitions.

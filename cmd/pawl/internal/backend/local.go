@@ -15,7 +15,6 @@ import (
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/library"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/machine/driver"
 	"github.com/pawl-dev/pawl/server"
 	"github.com/pawl-dev/pawl/view"
@@ -367,7 +366,26 @@ func (l *Local) Objects() (control.Objects, error) {
 	return store.Objects(), nil
 }
 
-// Machines implements Definitions.
-func (l *Local) Machines(context.Context) ([]machine.Standalone, error) {
-	return l.library.Machines, nil
+// Machines implements Definitions: those of the files that are loaded.
+func (l *Local) Machines(context.Context) ([]view.Machine, error) {
+	kinds, err := driver.KindsOf(l.library.Machines)
+	return view.OfMachines(kinds), err
+}
+
+// Machine implements Definitions.
+func (l *Local) Machine(ctx context.Context, name string) (view.Machine, error) {
+	machines, err := l.Machines(ctx)
+	if err != nil {
+		return view.Machine{}, err
+	}
+	return machineOf(machines, name)
+}
+
+func machineOf(machines []view.Machine, name string) (view.Machine, error) {
+	for _, m := range machines {
+		if m.Name == name || m.Kind == name {
+			return m, nil
+		}
+	}
+	return view.Machine{}, MachineUnknown.Errorf("no machine %s is loaded", name)
 }

@@ -211,9 +211,23 @@ func (r *Remote) Fault(ctx context.Context, code string) (view.Kind, error) {
 	return r.API.GetFault(ctx, code)
 }
 
-// Machines implements Definitions. The API of a server has no list of them.
-func (r *Remote) Machines(context.Context) ([]machine.Standalone, error) {
-	return nil, MachineUnknown.Errorf("the API of a server does not list machines: look at its files with pawl get machines --machines DIR")
+// Machines implements Definitions.
+func (r *Remote) Machines(ctx context.Context) ([]view.Machine, error) {
+	list, err := r.API.ListMachines(ctx)
+	return list.Items, err
+}
+
+// Machine implements Definitions.
+func (r *Remote) Machine(ctx context.Context, name string) (view.Machine, error) {
+	machines, err := r.Machines(ctx)
+	if err != nil {
+		return view.Machine{}, err
+	}
+	m, err := machineOf(machines, name)
+	if err != nil {
+		return m, err
+	}
+	return r.API.GetMachine(ctx, m.Kind, client.GetMachineParams{})
 }
 
 // Served implements Definitions. A server of an older version has no list of them.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -322,42 +321,31 @@ func (a verbs) getFlows(ctx context.Context, b backend.Backend, names []string, 
 }
 
 func (a verbs) getMachines(ctx context.Context, b backend.Backend, names []string, o getOptions) error {
-	if a.Flags.Server != "" && !a.Target.Kubernetes {
-		return cli.LocalOnly.Errorf("a server does not list its machines: name their files, as in pawl get machines --machines DIR")
+	machineNames := func(all []view.Machine) []string {
+		return cli.NamesOf(all, func(m view.Machine) string { return m.Name })
+	}
+	if len(names) > 0 {
+		all, err := named(names, o, func(name string) (view.Machine, error) { return b.Machine(ctx, name) })
+		if err != nil {
+			return err
+		}
+		return a.Emit(oneOrList(all), machineNames(all), func() string { return view.MachineTable(all).Text(a.Style(a.Out)) })
 	}
 	machines, err := b.Machines(ctx)
 	if err != nil {
 		return err
 	}
-	type machineView struct {
-		Name    string `json:"name"`
-		Kind    string `json:"kind"`
-		Initial string `json:"initial"`
-		States  int    `json:"states"`
-		File    string `json:"file,omitempty"`
+	for i, m := range machines {
+		machines[i] = m.Brief()
 	}
-	var items []machineView
-	found := map[string]bool{}
-	for _, m := range machines {
-		if len(names) == 0 || slices.Contains(names, m.Table.Name) {
-			found[m.Table.Name] = true
-			items = append(items, machineView{Name: m.Table.Name, Kind: m.Table.Kind, Initial: string(m.Table.Initial), States: len(m.Table.States), File: m.File})
-		}
-	}
-	for _, name := range names {
-		if !found[name] {
-			return backend.MachineUnknown.Errorf("no machine %s is loaded", name)
-		}
-	}
-	if err := cli.SortBy(items, o.sortBy); err != nil {
+	if err := cli.SortBy(machines, o.sortBy); err != nil {
 		return err
 	}
-	return cli.EmitList(a.App, items, func(m machineView) string { return m.Name }, "no machines are loaded; name files with --machines", []view.Column[machineView]{
-		{Head: "NAME", Cell: func(m machineView) string { return m.Name }},
-		{Head: "KIND", Cell: func(m machineView) string { return m.Kind }},
-		{Head: "INITIAL", Cell: func(m machineView) string { return m.Initial }},
-		{Head: "STATES", Cell: func(m machineView) string { return strconv.Itoa(m.States) }},
-		{Head: "FILE", Cell: func(m machineView) string { return m.File }},
+	return a.Emit(view.Machines{Items: machines}, machineNames(machines), func() string {
+		if len(machines) == 0 {
+			return "no machines are loaded; name files with --machines\n"
+		}
+		return view.MachineTable(machines).Text(a.Style(a.Out))
 	})
 }
 

@@ -148,7 +148,8 @@ func (s shared) kinds() []driver.ServedKind {
 	if s.operator == nil {
 		return nil
 	}
-	return []driver.ServedKind{{Kind: sharedstorage.Kind, Machine: "sharedstorage", Plan: s.plan}, {Kind: backups.Kind, Machine: "sharedstoragebackup", Plan: s.planBackup}}
+	cluster, backup := s.operator.Table().Graph(), s.backups.Table().Graph()
+	return []driver.ServedKind{{Kind: sharedstorage.Kind, Machine: cluster.Name, Plan: s.plan, Graph: &cluster}, {Kind: backups.Kind, Machine: backup.Name, Plan: s.planBackup, Graph: &backup}}
 }
 
 func (s shared) planBackup(ctx context.Context, o control.Object) (machine.Plan, error) {
