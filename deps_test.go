@@ -212,6 +212,7 @@ var table = map[string]layer{
 	"operator/sharedstorage/postgres/host":       {kind: edge, rule: storageRule, layers: slices.Concat(libraryLayers, []string{"operator/sharedstorage/port"}), libs: []string{"golang.org/x/sys/"}},
 	"operator/sharedstorage/postgres/lease":      {kind: edge, rule: storageRule, layers: slices.Concat(libraryLayers, []string{"operator/sharedstorage/port", "operator/sharedstorage/postgres/failsafe", "operator/sharedstorage/postgres/host"})},
 	"operator/sharedstorage/postgres/enginelog":  {kind: edge, rule: storageRule},
+	"operator/sharedstorage/postgres/transport":  {kind: edge, rule: storageRule, layers: slices.Concat(libraryLayers, []string{"operator/sharedstorage/port"})},
 	"operator/sharedstorage/postgres/pgbackrest": {kind: edge, rule: storageRule, layers: slices.Concat(libraryLayers, []string{"operator/sharedstorage/port"})},
 	"operator/sharedstorage/postgres/metrics":    {kind: edge, rule: storageRule, layers: slices.Concat(libraryLayers, []string{"operator/sharedstorage/postgres/pgbackrest"}), libs: anyLib},
 	"operator/sharedstorage/postgres/failsafe":   {kind: edge, rule: storageRule, layers: libraryLayers},
