@@ -166,9 +166,18 @@ func TestTLS(t *testing.T) {
 		}
 		return nil
 	})
-	if now := asked(w.encrypted(c, nil)); now != began || asked(open) != began {
+	required, err := w.verified(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now := asked(required); now != began || asked(open) != began {
 		t.Errorf("the engine of %s was restarted for tls.require: %s", began, now)
 	}
+	var encrypted string
+	if err := open.QueryRow(t.Context(), "SELECT coalesce(string_agg(backend_type, ','), 'all') FROM pg_stat_activity JOIN pg_stat_ssl USING (pid) WHERE backend_type = 'walsender' AND NOT ssl").Scan(&encrypted); err != nil || encrypted != "all" {
+		t.Errorf("without TLS: %s, %v", encrypted, err)
+	}
+	_ = required.Close(t.Context())
 	w.applyText(head + ", tls: {secret: given}}\n")
 	if now := asked(w.encrypted(c, authority)); now != began || asked(open) != began {
 		t.Errorf("the engine of %s was restarted for a certificate: %s", began, now)
