@@ -16,9 +16,9 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/pawl-dev/pawl/fault"
@@ -73,15 +73,16 @@ const (
 type certificateFact struct {
 	authority []byte // for clients; nil: none yet
 	until     time.Time
+	required  time.Time // since when calls without TLS are refused; zero: not decided yet
+	plain     []string  // what does not take calls over TLS yet
 	err       error
 }
 
-// ensureCertificate sees to the certificate of a cluster whose spec has tls: when the spec, the certificate that it
-// names or an address has changed, once each IdleInterval, and in each pass after a failure. A cluster that has had a certificate keeps one. What fails is
+// ensureCertificate sees to the certificates of a cluster: when the spec, the certificate that it
+// names or an address has changed, once each IdleInterval, and in each pass after a failure. What fails is
 // a condition and holds up nothing: the instances keep what they have.
 func (o *Operator) ensureCertificate(ctx context.Context, c *Cluster) {
-	if o.options.Certificates == nil || !c.DeletedAt.IsZero() || c.Refused != nil ||
-		c.Spec.TLS == nil && meta.FindStatusCondition(c.Status.Conditions, TLSCondition) == nil {
+	if o.options.Certificates == nil || !c.DeletedAt.IsZero() || c.Refused != nil {
 		return
 	}
 	cluster, key := c.Ref.Namespace+"/"+c.Ref.Name, c.Ref.UID+"/"+strconv.FormatInt(c.Generation, 10)
@@ -91,20 +92,27 @@ func (o *Operator) ensureCertificate(ctx context.Context, c *Cluster) {
 	if c.Spec.TLS != nil {
 		key += "/" + o.options.Certificates.Revision(ctx, c.Ref, *c.Spec.TLS)
 	}
-	now := o.now()
-	if last, _, ok := o.certificatesFound.Get(cluster, key, now); ok {
+	plain, now := c.plain(), o.now()
+	if last, _, ok := o.certificatesFound.Get(cluster, key, now); ok && (!last.required.IsZero() || slices.Equal(last.plain, plain)) {
 		c.Facts.certificate = last
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.options.CallTimeout)
 	defer cancel()
-	d := &certificateFact{}
+	d := &certificateFact{plain: plain}
 	d.err = port.Guard(func() error { return d.ensure(ctx, o.options.Certificates, c, now) })
 	c.Facts.certificate = d
 	if d.err == nil {
-		o.certificatesFound.Put(cluster, key, now.Add(o.options.IdleInterval), d)
+		until := now.Add(o.options.IdleInterval)
+		if d.required.After(now) && d.required.Before(until) {
+			until = d.required
+		}
+		o.certificatesFound.Put(cluster, key, until, d)
 	}
 }
+
+// conversionTime is how long the processes of a cluster may take until all have files that were replaced.
+const conversionTime = 10 * time.Minute
 
 func (d *certificateFact) ensure(ctx context.Context, k Certificates, c *Cluster, now time.Time) error {
 	have, err := k.Load(ctx, c.Ref, ServerCertificate)
@@ -114,44 +122,140 @@ func (d *certificateFact) ensure(ctx context.Context, k Certificates, c *Cluster
 	if leaf := leafOf(have); leaf != nil {
 		d.authority, d.until = have[authorityFile], leaf.NotAfter
 	}
+	authority, err := ownAuthority(ctx, k, c, now)
+	if err != nil {
+		return err
+	}
+	want, err := agentFiles(c, authority, have, now)
+	if err != nil {
+		return err
+	}
+	engine, engineErr := engineFiles(ctx, k, c, authority, have, now)
+	if engineErr != nil { // the engines go on with what they have; a Secret of this type has these files
+		engine = map[string][]byte{certificateFile: have[certificateFile], keyFile: have[keyFile], authorityFile: have[authorityFile], trustFile: have[trustFile]}
+	}
+	maps.Copy(want, engine)
+	if d.required = requiredFrom(c, d.plain, have, now); !d.required.IsZero() {
+		want[port.RequiredFromFile] = []byte(d.required.Format(time.RFC3339))
+	}
+	want[port.ClientsFile] = []byte(clientsOptional)
+	if s := c.Spec.TLS; s != nil && s.Require && !d.required.IsZero() && !now.Before(d.required) && len(engine[certificateFile]) > 0 {
+		want[port.ClientsFile] = []byte(port.ClientsRequire)
+	}
+	if !maps.EqualFunc(want, have, bytes.Equal) {
+		if err := k.Store(ctx, c.Ref, ServerCertificate, want); err != nil {
+			return err
+		}
+	}
+	if leaf := leafOf(want); leaf != nil {
+		d.authority, d.until = want[authorityFile], leaf.NotAfter
+	}
+	return engineErr
+}
+
+// clientsOptional is the content of port.ClientsFile while clients need no TLS.
+const clientsOptional = "optional"
+
+// plain returns what does not take calls over TLS: it was started by an earlier version, has no certificate yet, or does not answer.
+func (c *Cluster) plain() (names []string) {
+	f := c.Facts
+	for n := range f.Instances {
+		i := &f.Instances[n]
+		if i.State != port.Suspended && i.State != port.Leaving && !f.Engines[i.Name].TLS {
+			names = append(names, "instance "+i.Name)
+		}
+	}
+	if !f.known(factInstances) {
+		names = append(names, "the instances, which are not known")
+	}
+	if !f.known(factManager) || f.Topology.Present && !f.Topology.TLS {
+		names = append(names, "the cluster manager")
+	}
+	for _, p := range f.Poolers {
+		if !p.TLS {
+			names = append(names, "pooler "+p.Name)
+		}
+	}
+	if !f.known(factPoolers) {
+		names = append(names, "the poolers, which are not known")
+	}
+	return names
+}
+
+// requiredFrom returns since when calls without TLS are refused; zero: that is not decided yet. It is decided once: at
+// once for a cluster that has no instances, and for a running one when everything takes calls over TLS.
+func requiredFrom(c *Cluster, plain []string, have map[string][]byte, now time.Time) time.Time {
+	if at, err := time.Parse(time.RFC3339, string(have[port.RequiredFromFile])); err == nil {
+		return at
+	}
+	switch {
+	case c.Facts.known(factInstances) && len(c.Facts.Instances) == 0 && c.Facts.known(factManager) && !c.Facts.Topology.Present:
+		return now.Truncate(time.Second)
+	case len(plain) == 0:
+		return now.Add(conversionTime).Truncate(time.Second)
+	}
+	return time.Time{}
+}
+
+// ownAuthority returns the authority of the cluster. The certificates of agents and managers are always its own: by
+// an authority that signs for others, too, any of these could pass for an agent.
+func ownAuthority(ctx context.Context, k Certificates, c *Cluster, now time.Time) (map[string][]byte, error) {
+	authority, err := k.Load(ctx, c.Ref, Authority)
+	if err != nil {
+		return nil, err
+	}
+	if at := leafOf(authority); at != nil && at.IsCA && !due(at, now) {
+		return authority, nil
+	}
+	if authority, err = newCertificate("pawl "+c.Ref.Namespace+"/"+c.Ref.Name, nil, nil, now); err != nil {
+		return nil, err
+	}
+	return authority, k.Store(ctx, c.Ref, Authority, authority)
+}
+
+// agentFiles returns the certificate of agents, managers and poolers. That of a new authority is used when everybody
+// has had the time to read that authority, because a manager that does not accept its writer would fail over.
+func agentFiles(c *Cluster, authority, have map[string][]byte, now time.Time) (map[string][]byte, error) {
+	files := map[string][]byte{port.AgentTrustFile: trusted(authority[certificateFile], have[port.AgentTrustFile], now)}
+	former := map[string][]byte{certificateFile: have[port.AgentCertificateFile], keyFile: have[port.AgentKeyFile], authorityFile: authority[certificateFile]}
+	if leaf := leafOf(former); leaf != nil {
+		signed := usable(former, now) == nil && !due(leaf, now)
+		former[authorityFile] = have[port.AgentTrustFile]
+		early := now.Before(leafOf(authority).NotBefore.Add(conversionTime)) && now.Add(conversionTime).Before(leaf.NotAfter) && usable(former, now) == nil
+		if signed || early {
+			files[port.AgentCertificateFile], files[port.AgentKeyFile] = former[certificateFile], former[keyFile]
+			return files, nil
+		}
+	}
+	made, err := newCertificate("agent "+c.Ref.Namespace+"/"+c.Ref.Name, nil, authority, now)
+	files[port.AgentCertificateFile], files[port.AgentKeyFile] = made[certificateFile], made[keyFile]
+	return files, err
+}
+
+// engineFiles returns the certificate of the engines: that of the spec, or one of the cluster's own authority.
+func engineFiles(ctx context.Context, k Certificates, c *Cluster, authority, have map[string][]byte, now time.Time) (map[string][]byte, error) {
 	var want map[string][]byte
+	var err error
 	if s := c.Spec.TLS; s != nil && (s.Secret != "" || s.Folder != "") {
 		if want, err = k.Given(ctx, c.Ref, *s); err == nil {
 			err = usable(want, now)
 		}
 	} else {
-		want, err = issued(ctx, k, c, have, now)
+		want, err = issued(ctx, k, c, authority, have, now)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	want = map[string][]byte{certificateFile: want[certificateFile], keyFile: want[keyFile], authorityFile: want[authorityFile],
-		trustFile: trusted(want[authorityFile], have[trustFile], now)}
-	d.authority, d.until = want[authorityFile], leafOf(want).NotAfter
-	if maps.EqualFunc(want, have, bytes.Equal) {
-		return nil
-	}
-	return k.Store(ctx, c.Ref, ServerCertificate, want)
+	return map[string][]byte{certificateFile: want[certificateFile], keyFile: want[keyFile], authorityFile: want[authorityFile],
+		trustFile: trusted(want[authorityFile], have[trustFile], now)}, nil
 }
 
 // issued returns a certificate of the cluster's own authority: the present one, until two thirds of its life are
 // over or it lacks a name.
-func issued(ctx context.Context, k Certificates, c *Cluster, have map[string][]byte, now time.Time) (map[string][]byte, error) {
+func issued(ctx context.Context, k Certificates, c *Cluster, authority, have map[string][]byte, now time.Time) (map[string][]byte, error) {
 	names, err := k.Names(ctx, c.Ref)
 	if err != nil {
 		return nil, err
-	}
-	authority, err := k.Load(ctx, c.Ref, Authority)
-	if err != nil {
-		return nil, err
-	}
-	if at := leafOf(authority); at == nil || !at.IsCA || due(at, now) {
-		if authority, err = newCertificate("pawl "+c.Ref.Namespace+"/"+c.Ref.Name, nil, nil, now); err != nil {
-			return nil, err
-		}
-		if err := k.Store(ctx, c.Ref, Authority, authority); err != nil {
-			return nil, err
-		}
 	}
 	leaf := leafOf(have)
 	if leaf != nil && bytes.Equal(have[authorityFile], authority[certificateFile]) && !due(leaf, now) && usable(have, now) == nil &&
@@ -270,12 +374,16 @@ func trusted(authority, former []byte, now time.Time) []byte {
 	return all
 }
 
-// tlsReady says whether the instances have their certificate; nil: it shall have none.
+// tlsReady says whether the instances have their certificate and refuse calls without TLS; nil: nobody keeps certificates.
 func tlsReady(c *Cluster) *metav1.Condition {
 	d := c.Facts.certificate
 	switch {
 	case d == nil:
 		return nil
+	case d.err == nil && d.required.IsZero():
+		return new(condition.New(TLSCondition, metav1.ConditionFalse, "Converting", "calls without TLS are accepted until these take calls with it: %s. What was started by an earlier version does so after a restart", strings.Join(d.plain, ", ")))
+	case d.err == nil && c.Facts.At.Before(d.required):
+		return new(condition.New(TLSCondition, metav1.ConditionFalse, "Converting", "calls without TLS are refused from %s on", d.required.UTC().Format(time.RFC3339)))
 	case d.err == nil:
 		return new(condition.New(TLSCondition, metav1.ConditionTrue, "CertificateValid", "the certificate of the instances is valid until %s", d.until.UTC().Format(time.RFC3339)))
 	}

@@ -79,11 +79,16 @@ func (s *certificateStore) served(t *testing.T, cluster string) (files map[strin
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	files = maps.Clone(s.kept[cluster][sharedstorage.ServerCertificate])
-	pair, err := tls.X509KeyPair(files["tls.crt"], files["tls.key"])
+	return files, leafIn(t, files, "tls")
+}
+
+func leafIn(t *testing.T, files map[string][]byte, name string) *x509.Certificate {
+	t.Helper()
+	pair, err := tls.X509KeyPair(files[name+".crt"], files[name+".key"])
 	if err != nil {
 		t.Fatal(err)
 	}
-	return files, pair.Leaf
+	return pair.Leaf
 }
 
 // verified reports whether an instance that trusts one set of authorities accepts the certificate of another one.
@@ -172,8 +177,8 @@ func TestAGivenCertificate(t *testing.T) {
 		if _, now := s.served(t, "blue"); !now.Equal(leaf) {
 			t.Errorf("served is %s", now.Subject)
 		}
-		if _, own := s.kept["blue"][sharedstorage.Authority]; own {
-			t.Error("an authority was made for a cluster that has a certificate")
+		if files, _ := s.served(t, "blue"); leafIn(t, files, "agent").CheckSignatureFrom(leafIn(t, s.kept["blue"][sharedstorage.Authority], "tls")) != nil {
+			t.Error("the certificate of the agents is not of the cluster's own authority")
 		}
 
 		broken := maps.Clone(files)

@@ -91,6 +91,7 @@ type Operator struct {
 	orders      map[string]order // by run id
 
 	managerMoves      cache.Cache[struct{}] // that the manager was moved off the writer's node
+	managerConverted  cache.Cache[struct{}] // that the manager was given its certificate
 	certificatesFound cache.Cache[*certificateFact]
 	declared          *declared.Reconciler
 

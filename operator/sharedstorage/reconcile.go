@@ -40,6 +40,7 @@ func (o *Operator) reconcile(ctx context.Context, ref control.Ref) outcome.Outco
 		o.watches.stop(ref)
 		cluster := ref.Namespace + "/" + ref.Name
 		o.managerMoves.Forget(cluster)
+		o.managerConverted.Forget(cluster)
 		o.certificatesFound.Forget(cluster)
 		o.declared.Forget(ref.Namespace, ref.Name)
 		return outcome.Done()

@@ -146,7 +146,19 @@ func (t *repairer) manager(p machine.Position) {
 		t.ensure("the pod of the cluster manager as wanted")
 	case running && t.onWriterNode():
 		t.ensure("the cluster manager away from the writer")
+	case running && t.f.certificate != nil && !topology.TLS:
+		t.convertManager()
 	}
+}
+
+// convertManager gives a manager of an earlier version the folder of its certificate, once each IdleInterval.
+func (t *repairer) convertManager() {
+	cluster, now := t.c.Ref.Namespace+"/"+t.c.Ref.Name, t.o.now()
+	if _, _, found := t.o.managerConverted.Get(cluster, t.c.Ref.UID, now); found {
+		return
+	}
+	t.o.managerConverted.Put(cluster, t.c.Ref.UID, now.Add(t.o.options.IdleInterval), struct{}{})
+	t.ensure("the certificate of the cluster manager")
 }
 
 var managerRestored = Event{Warning: true, Reason: "ManagerRestored", Message: "the cluster manager was gone, and is created again"}

@@ -13,11 +13,14 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net"
+	"net/http"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,15 +73,75 @@ func (w *fixture) encrypted(c *v1alpha1.SharedStorageCluster, authority []byte) 
 	return conn
 }
 
-// Clients verify the writer by the name of its Service before and after another certificate, a switch and a
-// failover. No certificate restarts an engine or ends a connection, and one that cannot be used is a condition.
+// refusesPlainCalls fails unless agents and manager refuse a call without TLS and answer a probe without it.
+func (w *fixture) refusesPlainCalls(cluster string) {
+	w.t.Helper()
+	var pods corev1.PodList
+	if err := w.client.List(w.t.Context(), &pods, client.InNamespace(w.namespace), client.MatchingLabels{"pawl.dev/cluster": cluster}); err != nil {
+		w.t.Fatal(err)
+	}
+	plain := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
+	asked := 0
+	for _, pod := range pods.Items {
+		verb, port := "/v1/status", "7298"
+		switch pod.Labels["pawl.dev/component"] {
+		case "manager":
+			verb, port = "/v1/topology", "7297"
+		case "instance":
+		default:
+			continue
+		}
+		for path, want := range map[string]int{verb: http.StatusUpgradeRequired, "/healthz": http.StatusOK} {
+			answer, err := plain.Get("http://" + net.JoinHostPort(pod.Status.PodIP, port) + path)
+			if err != nil {
+				w.t.Error(err)
+				continue
+			}
+			_ = answer.Body.Close()
+			if asked++; answer.StatusCode != want {
+				w.t.Errorf("%s of %s without TLS: %d, want %d", path, pod.Name, answer.StatusCode, want)
+			}
+		}
+	}
+	if asked != 6 {
+		w.t.Errorf("%d answers of two agents and a manager", asked)
+	}
+}
+
+// plainClient logs in to the writer without TLS.
+func (w *fixture) plainClient(ctx context.Context) error {
+	secret := &corev1.Secret{}
+	if err := w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: "shop-app"}, secret); err != nil {
+		return err
+	}
+	pods, err := w.routedPods(ctx, "shop", "rw")
+	if err != nil || len(pods) != 1 {
+		return fmt.Errorf("%d pods are writers: %w", len(pods), err)
+	}
+	cfg, err := pgx.ParseConfig(string(secret.Data["uri"]) + "?sslmode=disable")
+	if err != nil {
+		return errors.New("the uri cannot be read")
+	}
+	cfg.Host = pods[0].Status.PodIP
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err == nil {
+		err = conn.Close(ctx)
+	}
+	return err
+}
+
+// Without a word in the spec, agents and the cluster manager refuse calls without TLS. Clients verify the writer by the name of its Service before and after another certificate, a switch and a
+// failover. No certificate restarts an engine or ends a connection, and one that cannot be used is a condition. From
+// tls.require on no client logs in without TLS, and no engine restarts for that.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t)
-	const head = "apiVersion: pawl.dev/v1alpha1\nkind: SharedStorageCluster\nmetadata: {name: shop}\nspec: {readers: 1, storage: {size: 1Gi, onDelete: Delete}, tls: "
-	w.applyText(head + "{}}\n")
+	const head = "apiVersion: pawl.dev/v1alpha1\nkind: SharedStorageCluster\nmetadata: {name: shop}\nspec: {readers: 1, storage: {size: 1Gi, onDelete: Delete}"
+	w.applyText(head + "}\n")
 	c := w.awaitRunning("shop", 1, nil)
 	w.turns(time.Minute, "shop", "TLSReady", "True CertificateValid")
+	w.refusesPlainCalls("shop")
+	w.await(time.Minute, "a client without TLS is served", w.plainClient)
 	const start = "SELECT pg_postmaster_start_time()::text"
 	asked := func(conn *pgx.Conn) (text string) {
 		t.Helper()
@@ -95,7 +158,27 @@ func TestTLS(t *testing.T) {
 	if err := w.client.Create(t.Context(), given); err != nil {
 		t.Fatal(err)
 	}
-	w.applyText(head + "{secret: given}}\n")
+	w.applyText(head + ", tls: {require: true}}\n")
+	w.await(3*time.Minute, "a client without TLS is refused", func(ctx context.Context) error {
+		var said *pgconn.PgError
+		if err := w.plainClient(ctx); !errors.As(err, &said) || said.Code != "28000" {
+			return fmt.Errorf("%w", err)
+		}
+		return nil
+	})
+	required, err := w.verified(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now := asked(required); now != began || asked(open) != began {
+		t.Errorf("the engine of %s was restarted for tls.require: %s", began, now)
+	}
+	var encrypted string
+	if err := open.QueryRow(t.Context(), "SELECT coalesce(string_agg(backend_type, ','), 'all') FROM pg_stat_activity JOIN pg_stat_ssl USING (pid) WHERE backend_type = 'walsender' AND NOT ssl").Scan(&encrypted); err != nil || encrypted != "all" {
+		t.Errorf("without TLS: %s, %v", encrypted, err)
+	}
+	_ = required.Close(t.Context())
+	w.applyText(head + ", tls: {secret: given}}\n")
 	if now := asked(w.encrypted(c, authority)); now != began || asked(open) != began {
 		t.Errorf("the engine of %s was restarted for a certificate: %s", began, now)
 	}

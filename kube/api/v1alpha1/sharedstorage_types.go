@@ -103,8 +103,8 @@ type SharedStorageClusterSpec struct {
 	// Pooler has connection poolers in front of the writer: clients of a pooler wait during a planned
 	// switch and see no error. nil: none.
 	Pooler *PoolerSpec `json:"pooler,omitempty"`
-	// TLS says where the certificate of the instances comes from. nil: the operator makes it, with an
-	// authority of the cluster.
+	// TLS says where the certificate of the engines comes from, and whether clients must use TLS. nil: the
+	// operator makes it, with an authority of the cluster, and clients without TLS are served.
 	TLS *TLSSpec `json:"tls,omitempty"`
 	// +kubebuilder:default={enabled: true}
 	HA HASpec `json:"ha,omitempty"`
@@ -154,6 +154,9 @@ type TLSSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Folder string `json:"folder,omitempty"`
+	// Require refuses clients of the database and of its poolers that do not use TLS. It may change at any
+	// time; connections that are open go on.
+	Require bool `json:"require,omitempty"`
 }
 
 // EngineSpec is the database engine.

@@ -3,8 +3,10 @@ package kube
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/transport"
 )
 
 const (
@@ -40,6 +43,50 @@ func tlsVolume(c port.Ref) corev1.Volume {
 	return corev1.Volume{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 		SecretName: certificateName(c, sharedstorage.ServerCertificate), DefaultMode: ptr(int32(0o440)), Optional: ptr(true),
 	}}}
+}
+
+func tlsMount() corev1.VolumeMount {
+	return corev1.VolumeMount{Name: "tls", MountPath: tlsPath, ReadOnly: true}
+}
+
+// trust is what was last read of the certificates of a cluster.
+type trust struct {
+	transport.Authorities
+	version string
+	read    time.Time
+}
+
+// trustFor is how long an answer is used while no watch tells of changes.
+const trustFor = 5 * time.Second
+
+// authoritiesOf returns by what the processes of a cluster are verified. The Secret is read again when it has
+// changed, and while the API server is away what was last read is used.
+func (s *Placement) authoritiesOf(ctx context.Context, c port.Ref) (transport.Authorities, error) {
+	version := s.secretRevision(ctx, c, certificateName(c, sharedstorage.ServerCertificate))
+	s.mu.Lock()
+	had, known := s.trust[secretsKey(c)]
+	s.mu.Unlock()
+	if known && (version != "" && version == had.version || version == "" && time.Since(had.read) < trustFor) {
+		return had.Authorities, nil
+	}
+	obj, err := Certificates{s}.read(ctx, c, sharedstorage.ServerCertificate)
+	now := trust{version: versionOfSecret(obj), read: time.Now()}
+	switch {
+	case err == nil:
+		now.PEM = string(obj.Data[port.AgentTrustFile])
+		now.From, _ = time.Parse(time.RFC3339, string(obj.Data[port.RequiredFromFile])) // none: not required
+	case apierrors.IsNotFound(err), errors.Is(err, port.CertificateInvalid): // what is required once stays so
+		now.version, now.From = "", had.From
+		now.PEM = had.PEM
+	case known:
+		return had.Authorities, nil
+	default:
+		return now.Authorities, err
+	}
+	s.mu.Lock()
+	s.trust[secretsKey(c)] = now
+	s.mu.Unlock()
+	return now.Authorities, nil
 }
 
 // Names implements sharedstorage.Certificates: the names of the Services.
@@ -124,7 +171,7 @@ func (k Certificates) Store(ctx context.Context, c port.Ref, role sharedstorage.
 		return nil
 	}
 	var pods corev1.PodList
-	if err := k.placement.o.Client.List(ctx, &pods, of(c, instanceComponent)...); err != nil {
+	if err := k.placement.o.Client.List(ctx, &pods, client.InNamespace(c.Namespace), client.MatchingLabels{ClusterLabel: c.Name}, client.HasLabels{ComponentLabel}); err != nil {
 		return controller.Fault(err)
 	}
 	for n := range pods.Items {

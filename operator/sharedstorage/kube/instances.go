@@ -445,8 +445,12 @@ func (i *Instances) Locate(ctx context.Context, id port.Ref) (postgres.Endpoint,
 	if err != nil {
 		return postgres.Endpoint{}, err
 	}
+	trust, err := i.placement.authoritiesOf(ctx, id)
+	if err != nil {
+		return postgres.Endpoint{}, err
+	}
 	return postgres.Endpoint{
-		Agent: "http://" + join(pod.Status.PodIP, agentPort), Token: known.token, Former: known.former,
+		Trust: trust, Agent: "http://" + join(pod.Status.PodIP, agentPort), Token: known.token, Former: known.former,
 		Engine: postgres.Upstream{Name: id.Instance, Host: pod.Status.PodIP, Port: portOf(&pod)},
 	}, nil
 }

@@ -80,7 +80,7 @@ func (m *Managers) away(ctx context.Context, c port.Ref, wanted string) (string,
 func (m *Managers) deployment(c port.Ref, want port.ManagerSpec, away string) (*appsv1.Deployment, error) {
 	config, err := json.Marshal(postgres.WatchConfig{
 		Cluster: c.Cluster(), Listen: "$(POD_IP):" + itoa(managerPort), Node: "$(NODE)", Version: want.Version,
-		TokenFile: path.Join(secretPath, tokenKey), Every: host.Duration(m.placement.o.Every), Misses: max(1, int(m.placement.o.FailoverAfter/m.placement.o.Every)),
+		TokenFile: path.Join(secretPath, tokenKey), TLSDir: tlsPath, Every: host.Duration(m.placement.o.Every), Misses: max(1, int(m.placement.o.FailoverAfter/m.placement.o.Every)),
 	})
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (m *Managers) deployment(c port.Ref, want port.ManagerSpec, away string) (*
 			Name: watchContainer, Image: m.placement.o.Image, Args: []string{"cluster-manager", "--kubernetes"},
 			Env:             []corev1.EnvVar{address(), nodeName(), {Name: ManagerVariable, Value: string(config)}},
 			Ports:           []corev1.ContainerPort{{Name: "http", ContainerPort: managerPort, Protocol: corev1.ProtocolTCP}},
-			VolumeMounts:    []corev1.VolumeMount{{Name: "secret", MountPath: secretPath, ReadOnly: true}},
+			VolumeMounts:    []corev1.VolumeMount{{Name: "secret", MountPath: secretPath, ReadOnly: true}, tlsMount()},
 			SecurityContext: containerSecurity(),
 			Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("48Mi")},
@@ -106,7 +106,7 @@ func (m *Managers) deployment(c port.Ref, want port.ManagerSpec, away string) (*
 			// A frozen manager does no failover: it is killed and started again within ten seconds. Its state is in its ConfigMap.
 			LivenessProbe: &corev1.Probe{ProbeHandler: get("/healthz", managerPort), PeriodSeconds: 1, FailureThreshold: 2, TimeoutSeconds: 2, TerminationGracePeriodSeconds: ptr(int64(1))},
 		}},
-		Volumes: []corev1.Volume{secretVolume(c)},
+		Volumes: []corev1.Volume{secretVolume(c), tlsVolume(c)},
 		// The manager must not stay on a node that is gone, because it does the failover.
 		Tolerations: []corev1.Toleration{
 			{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr(int64(10))},
@@ -165,7 +165,11 @@ func (m *Managers) endpoint(ctx context.Context, c port.Ref, d *appsv1.Deploymen
 	if err != nil {
 		return postgres.ManagerEndpoint{}, err
 	}
-	place := postgres.ManagerEndpoint{URL: "http://" + managerName(c) + ".invalid", Token: known.token, Former: known.former, Version: d.Annotations[managerVersion], Template: d.Annotations[templateAnnotation]}
+	trust, err := m.placement.authoritiesOf(ctx, c)
+	if err != nil {
+		return postgres.ManagerEndpoint{}, err
+	}
+	place := postgres.ManagerEndpoint{Trust: trust, URL: "http://" + managerName(c) + ".invalid", Token: known.token, Former: known.former, Version: d.Annotations[managerVersion], Template: d.Annotations[templateAnnotation]}
 	pod, err := m.pod(ctx, c)
 	if err != nil || pod == nil {
 		return place, err

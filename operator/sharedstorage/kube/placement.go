@@ -26,6 +26,7 @@ import (
 	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/transport"
 )
 
 // Options of a Placement. Client and Image are required.
@@ -74,11 +75,12 @@ const defaultFailsafe = 5 * time.Minute
 
 // Placement implements the four ports with pods and claims.
 type Placement struct {
-	o    Options
-	http *http.Client // to agents and cluster managers
+	o       Options
+	clients *transport.Clients // of agents, cluster managers and poolers
 
 	mu      sync.Mutex
 	secrets map[string]secrets               // by namespace/name
+	trust   map[string]trust                 // by secretsKey
 	owners  map[string]metav1.OwnerReference // by UID of the cluster
 	seen    map[string]seenState             // by namespace/instance
 	ended   map[string]time.Time             // by namespace/instance: when Recreate deleted the pod
@@ -111,7 +113,7 @@ func NewPlacement(o Options) (*Placement, error) {
 	o.Tool, o.User = cmp.Or(o.Tool, "/usr/local/bin/pawl"), cmp.Or(o.User, 999)
 	o.Lease, o.Every, o.FailoverAfter = cmp.Or(o.Lease, 7*time.Second), cmp.Or(o.Every, time.Second), cmp.Or(o.FailoverAfter, 5*time.Second)
 	o.Failsafe = max(0, cmp.Or(o.Failsafe, defaultFailsafe))
-	return &Placement{o: o, http: postgres.NewClient(o.Wrap), secrets: map[string]secrets{}, owners: map[string]metav1.OwnerReference{}, seen: map[string]seenState{}, ended: map[string]time.Time{}, applied: applied{version: map[string]string{}, state: map[string]*corev1.ConfigMap{}}}, nil
+	return &Placement{o: o, clients: &transport.Clients{Wrap: o.Wrap}, trust: map[string]trust{}, secrets: map[string]secrets{}, owners: map[string]metav1.OwnerReference{}, seen: map[string]seenState{}, ended: map[string]time.Time{}, applied: applied{version: map[string]string{}, state: map[string]*corev1.ConfigMap{}}}, nil
 }
 
 // Storage returns the port of this name.
@@ -122,12 +124,12 @@ func (s *Placement) Instances() *Instances { return &Instances{s} }
 
 // Engine returns the port of this name. It calls engines through their agents.
 func (s *Placement) Engine() postgres.Engine {
-	return postgres.Engine{Locator: s.Instances(), HTTP: s.http}
+	return postgres.Engine{Locator: s.Instances(), Clients: s.clients}
 }
 
 // Manager returns the port of this name.
 func (s *Placement) Manager() postgres.Manager {
-	return postgres.Manager{Hosts: &Managers{s}, Locator: s.Instances(), HTTP: s.http}
+	return postgres.Manager{Hosts: &Managers{s}, Locator: s.Instances(), Clients: s.clients}
 }
 
 // Ports returns the ports.
@@ -329,11 +331,9 @@ func (s *Placement) forget(c port.Ref) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.owners, c.UID)
-	for key := range s.secrets {
-		if strings.HasPrefix(key, c.Namespace+"/"+c.Name+"/") {
-			delete(s.secrets, key)
-		}
-	}
+	former := func(key string) bool { return strings.HasPrefix(key, c.Namespace+"/"+c.Name+"/") }
+	maps.DeleteFunc(s.secrets, func(key string, _ secrets) bool { return former(key) })
+	maps.DeleteFunc(s.trust, func(key string, _ trust) bool { return former(key) })
 }
 
 func random() string {

@@ -117,7 +117,7 @@ func (s *Placement) pod(c port.Ref, want port.Instance, claim string) (*corev1.P
 			VolumeMounts: []corev1.VolumeMount{
 				{Name: "data", MountPath: dataPath}, {Name: "secret", MountPath: secretPath, ReadOnly: true}, tools,
 				{Name: "scratch", MountPath: scratchPath}, {Name: "shared-memory", MountPath: "/dev/shm"},
-				{Name: "metrics", MountPath: metricsPath, ReadOnly: true}, {Name: "tls", MountPath: tlsPath, ReadOnly: true},
+				{Name: "metrics", MountPath: metricsPath, ReadOnly: true}, tlsMount(),
 			},
 			Resources: resources(want), SecurityContext: containerSecurity(),
 			StartupProbe:             &corev1.Probe{ProbeHandler: get("/healthz", agentPort), PeriodSeconds: 1, FailureThreshold: 120, TimeoutSeconds: 5},

@@ -36,7 +36,7 @@ var _ pooler.Hosts = poolers{}
 
 // Pooler returns the port of this name.
 func (s *Placement) Pooler() pooler.Port {
-	return pooler.Port{Hosts: poolers{s}, Locator: s.Instances(), HTTP: s.http}
+	return pooler.Port{Hosts: poolers{s}, Locator: s.Instances(), Clients: s.clients}
 }
 
 // Ensure implements pooler.Hosts.
@@ -64,7 +64,7 @@ func (p poolers) Ensure(ctx context.Context, c port.Ref, want port.PoolerSpec) e
 func (p poolers) deployment(c port.Ref, want port.PoolerSpec) (*appsv1.Deployment, error) {
 	config, err := json.Marshal(pooler.Config{
 		Cluster: c.Cluster(), Name: "$(POD_NAME)", Listen: "$(POD_IP):" + itoa(supervisorPort), Host: "$(POD_IP)", Port: enginePort,
-		TokenFile: path.Join(secretPath, tokenKey), PasswordFile: path.Join(secretPath, passwordKey),
+		TokenFile: path.Join(secretPath, tokenKey), PasswordFile: path.Join(secretPath, passwordKey), TLSDir: tlsPath,
 	})
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (p poolers) deployment(c port.Ref, want port.PoolerSpec) (*appsv1.Deploymen
 			Ports: []corev1.ContainerPort{
 				{Name: "engine", ContainerPort: enginePort, Protocol: corev1.ProtocolTCP}, {Name: "http", ContainerPort: supervisorPort, Protocol: corev1.ProtocolTCP},
 			},
-			VolumeMounts:    []corev1.VolumeMount{{Name: "secret", MountPath: secretPath, ReadOnly: true}, tools, {Name: "scratch", MountPath: scratchPath}},
+			VolumeMounts:    []corev1.VolumeMount{{Name: "secret", MountPath: secretPath, ReadOnly: true}, tlsMount(), tools, {Name: "scratch", MountPath: scratchPath}},
 			SecurityContext: containerSecurity(),
 			Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("64Mi")},
@@ -103,7 +103,7 @@ func (p poolers) deployment(c port.Ref, want port.PoolerSpec) (*appsv1.Deploymen
 			ReadinessProbe: &corev1.Probe{ProbeHandler: get("/readyz", supervisorPort), PeriodSeconds: 2, TimeoutSeconds: 3},
 			LivenessProbe:  &corev1.Probe{ProbeHandler: get("/healthz", supervisorPort), PeriodSeconds: 5, FailureThreshold: 3, TimeoutSeconds: 3},
 		}},
-		Volumes: []corev1.Volume{secretVolume(c), emptyDir("tools"), emptyDir("scratch")},
+		Volumes: []corev1.Volume{secretVolume(c), tlsVolume(c), emptyDir("tools"), emptyDir("scratch")},
 		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: hostnameLabel, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{MatchLabels: labels},
 		}},
@@ -127,12 +127,16 @@ func (p poolers) List(ctx context.Context, c port.Ref) ([]pooler.Endpoint, error
 	if err != nil {
 		return nil, err
 	}
+	trust, err := p.placement.authoritiesOf(ctx, c)
+	if err != nil {
+		return nil, err
+	}
 	var found []pooler.Endpoint
 	for _, pod := range list.Items {
 		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 			continue
 		}
-		at := pooler.Endpoint{Name: pod.Name, Node: pod.Spec.NodeName, Token: known.token}
+		at := pooler.Endpoint{Name: pod.Name, Node: pod.Spec.NodeName, Token: known.token, Trust: trust}
 		if pod.Status.PodIP != "" {
 			at.URL = "http://" + join(pod.Status.PodIP, supervisorPort)
 		}

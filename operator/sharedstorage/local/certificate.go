@@ -7,11 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/transport"
 )
 
 // Certificates keeps certificates in files of mode 0600: <cluster>/secret/tls and <cluster>/secret/ca.
@@ -19,10 +21,28 @@ type Certificates struct{ placement *Placement }
 
 var _ sharedstorage.Certificates = Certificates{}
 
-var certificateFiles = []string{"tls.crt", "tls.key", "ca.crt", "trust.crt"}
+var certificateFiles = []string{"tls.crt", "tls.key", "ca.crt", "trust.crt",
+	port.AgentCertificateFile, port.AgentKeyFile, port.AgentTrustFile, port.RequiredFromFile, port.ClientsFile}
 
 // Certificates returns the certificates of clusters.
 func (s *Placement) Certificates() Certificates { return Certificates{s} }
+
+func (s *Placement) tlsFolder(c port.Ref) string {
+	return s.folder(c, "secret", string(sharedstorage.ServerCertificate))
+}
+
+// authoritiesOf returns by what the processes of a cluster are verified.
+func (s *Placement) authoritiesOf(c port.Ref) (a transport.Authorities) {
+	trust, err := os.ReadFile(filepath.Join(s.tlsFolder(c), port.AgentTrustFile))
+	from, fromErr := os.ReadFile(filepath.Join(s.tlsFolder(c), port.RequiredFromFile))
+	if err == nil {
+		a.PEM = string(trust)
+	}
+	if fromErr == nil {
+		a.From, _ = time.Parse(time.RFC3339, string(from)) // none: not required
+	}
+	return a
+}
 
 // Names implements sharedstorage.Certificates: the addresses of the instances are among them.
 func (k Certificates) Names(_ context.Context, c port.Ref) ([]string, error) {

@@ -15,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
@@ -173,7 +172,7 @@ func (s *Placement) endpoint(r *instanceRecord) (postgres.Endpoint, error) {
 		return postgres.Endpoint{}, storageFault(err)
 	}
 	return postgres.Endpoint{
-		Agent: "http://" + join(r.Address, r.Agent), Token: strings.TrimSpace(string(token)),
+		Trust: s.authoritiesOf(r.cluster), Agent: "http://" + join(r.Address, r.Agent), Token: strings.TrimSpace(string(token)),
 		Engine: postgres.Upstream{Name: r.Name, Host: r.Address, Port: r.Port},
 	}, nil
 }
@@ -298,7 +297,7 @@ func (s *Placement) create(c port.Ref, want port.Instance) (*instanceRecord, err
 func (s *Placement) config(c port.Ref, r *instanceRecord, binaries string) postgres.Config {
 	return postgres.Config{
 		Cluster: c.Of(r.Name), Listen: join(r.Address, r.Agent), Host: r.Address, Port: r.Port, Binaries: binaries, Version: r.Version, User: s.o.User,
-		TLSDir: s.folder(c, "secret", string(sharedstorage.ServerCertificate)), TokenFile: s.folder(c, "secret", "token"), PasswordFile: s.folder(c, "secret", "password"),
+		TLSDir: s.tlsFolder(c), TokenFile: s.folder(c, "secret", "token"), PasswordFile: s.folder(c, "secret", "password"),
 		GrantDir: s.folder(c, "volume"), Seed: s.folder(c, "volume", "seed"), Lease: host.Duration(s.o.Lease),
 		QueriesFile: s.folder(c, queriesName), Parameters: r.Class.Parameters, Command: append(slices.Clone(s.o.Program), "instance"),
 	}

@@ -81,7 +81,7 @@ func (m *Managers) ensureRunning(c port.Ref, h *managerRecord, want port.Manager
 		return err
 	}
 	running := h.Process.Running() && h.Process.Runs(h.folder)
-	if running && h.Node == node && h.Version == want.Version && (time.Since(h.Launched) < startsFor || answers(h)) {
+	if running && h.Node == node && h.Version == want.Version && h.certain() && (time.Since(h.Launched) < startsFor || answers(h)) {
 		return nil
 	}
 	if running { // its state is on disk, so it can be killed
@@ -109,7 +109,7 @@ func (m *Managers) ensureRunning(c port.Ref, h *managerRecord, want port.Manager
 	h.Node, h.Version = node, want.Version
 	config := postgres.WatchConfig{
 		Cluster: c.Cluster(), Listen: join(h.Address, h.Port), Node: node, Version: want.Version,
-		TokenFile: m.placement.folder(c, "secret", "token"), GrantDir: m.placement.folder(c, "volume"), Every: host.Duration(m.placement.o.Every),
+		TokenFile: m.placement.folder(c, "secret", "token"), TLSDir: m.placement.tlsFolder(c), GrantDir: m.placement.folder(c, "volume"), Every: host.Duration(m.placement.o.Every),
 	}
 	if err := host.WriteJSON(filepath.Join(h.folder, configName), config); err != nil {
 		return storageFault(err)
@@ -120,6 +120,12 @@ func (m *Managers) ensureRunning(c port.Ref, h *managerRecord, want port.Manager
 	}
 	h.Process, h.Launched = p, time.Now().UTC()
 	return storageFault(host.WriteJSON(filepath.Join(h.folder, managerRecordName), h))
+}
+
+// certain reports whether a manager was started with a folder for its certificate: those of earlier versions were not.
+func (h *managerRecord) certain() bool {
+	var config postgres.WatchConfig
+	return host.ReadJSON(filepath.Join(h.folder, configName), &config) != nil || config.TLSDir != ""
 }
 
 // startsFor is how long a new manager may take until it answers.
@@ -212,7 +218,7 @@ func (m *Managers) endpoint(c port.Ref, h *managerRecord) (postgres.ManagerEndpo
 		return postgres.ManagerEndpoint{}, storageFault(err)
 	}
 	return postgres.ManagerEndpoint{
-		URL: "http://" + join(h.Address, h.Port), Token: strings.TrimSpace(string(token)), Node: h.Node, Address: join(h.Address, h.Port), Version: h.Version,
+		Trust: m.placement.authoritiesOf(c), URL: "http://" + join(h.Address, h.Port), Token: strings.TrimSpace(string(token)), Node: h.Node, Address: join(h.Address, h.Port), Version: h.Version,
 	}, nil
 }
 

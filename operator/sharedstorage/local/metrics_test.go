@@ -13,8 +13,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-
-	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 )
 
 // scrape reads the metrics of an instance as Prometheus does, without a token.
@@ -23,7 +21,7 @@ func (b *fixture) scrape(name string) (map[string]*dto.MetricFamily, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := postgres.NewClient(nil)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	defer client.CloseIdleConnections()
 	request, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, p.Agent+"/metrics", nil)
 	if err != nil {

@@ -74,7 +74,7 @@ func (p poolers) Ensure(ctx context.Context, c port.Ref, want port.PoolerSpec) e
 			had = append(had, r)
 		}
 		for _, r := range had {
-			if err := p.launch(c, r); err != nil {
+			if err := errors.Join(p.convert(c, r), p.launch(c, r)); err != nil {
 				return err
 			}
 		}
@@ -102,14 +102,26 @@ func (p poolers) create(c port.Ref, name string, n int) (*poolerRecord, error) {
 	if nodes := p.placement.nodes(); len(nodes) > 0 {
 		r.Node = nodes[n%len(nodes)].Name
 	}
-	config := pooler.Config{
+	return r, storageFault(errors.Join(p.configure(c, r), host.WriteJSON(filepath.Join(r.folder, poolerRecordName), r)))
+}
+
+func (p poolers) configure(c port.Ref, r *poolerRecord) error {
+	return host.WriteJSON(filepath.Join(r.folder, configName), pooler.Config{
 		Cluster: c.Cluster(), Name: r.Name, Listen: join(r.Address, r.Control), Host: r.Address, Port: r.Port, User: p.placement.o.User,
-		TokenFile: p.placement.folder(c, "secret", "token"), PasswordFile: p.placement.folder(c, "secret", "password"),
+		TokenFile: p.placement.folder(c, "secret", "token"), PasswordFile: p.placement.folder(c, "secret", "password"), TLSDir: p.placement.tlsFolder(c),
+	})
+}
+
+// convert gives a pooler that was made by an earlier version the folder of its certificate: it starts anew.
+func (p poolers) convert(c port.Ref, r *poolerRecord) error {
+	var config pooler.Config
+	if err := host.ReadJSON(filepath.Join(r.folder, configName), &config); err != nil || config.TLSDir != "" {
+		return storageFault(err)
 	}
-	if err := host.WriteJSON(filepath.Join(r.folder, configName), config); err != nil {
-		return nil, storageFault(err)
+	if err := p.end(r); err != nil {
+		return err
 	}
-	return r, storageFault(host.WriteJSON(filepath.Join(r.folder, poolerRecordName), r))
+	return storageFault(p.configure(c, r))
 }
 
 func (p poolers) launch(c port.Ref, r *poolerRecord) error {
@@ -128,6 +140,13 @@ func (p poolers) launch(c port.Ref, r *poolerRecord) error {
 const endPooler = 2 * time.Second
 
 func (p poolers) remove(r *poolerRecord) error {
+	if err := p.end(r); err != nil {
+		return err
+	}
+	return storageFault(os.RemoveAll(r.folder))
+}
+
+func (p poolers) end(r *poolerRecord) error {
 	if r.Process.Runs(r.folder) {
 		if err := r.Process.Signal(syscall.SIGTERM); err != nil {
 			return err
@@ -137,7 +156,7 @@ func (p poolers) remove(r *poolerRecord) error {
 		}
 		r.Process.Kill()
 	}
-	return storageFault(os.RemoveAll(r.folder))
+	return nil
 }
 
 // load returns the poolers of a cluster, sorted by name.
@@ -174,7 +193,7 @@ func (p poolers) List(_ context.Context, c port.Ref) ([]pooler.Endpoint, error) 
 	}
 	var found []pooler.Endpoint
 	for _, r := range all {
-		found = append(found, pooler.Endpoint{Name: r.Name, Node: r.Node, URL: "http://" + join(r.Address, r.Control), Token: strings.TrimSpace(string(token))})
+		found = append(found, pooler.Endpoint{Trust: p.placement.authoritiesOf(c), Name: r.Name, Node: r.Node, URL: "http://" + join(r.Address, r.Control), Token: strings.TrimSpace(string(token))})
 	}
 	return found, nil
 }

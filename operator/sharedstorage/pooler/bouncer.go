@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/transport"
 	"github.com/pawl-dev/pawl/secretfile"
 )
 
@@ -41,6 +43,11 @@ type bouncer struct {
 	log     *slog.Logger
 	output  *os.File
 	started func() // called when a new process answers
+	tls     *transport.Folder
+
+	tlsLock    sync.Mutex
+	taken      tlsSettings                 // the files that were last copied
+	configured atomic.Pointer[tlsSettings] // nil: there is no configuration yet
 
 	mu       sync.Mutex
 	process  *os.Process   // nil: it does not run
@@ -49,7 +56,7 @@ type bouncer struct {
 }
 
 func newBouncer(dir string, c Config, log *slog.Logger) (*bouncer, error) {
-	b := &bouncer{config: c, dir: dir, program: c.Program, log: log, output: os.Stderr, complete: make(chan struct{})}
+	b := &bouncer{config: c, dir: dir, program: c.Program, log: log, output: os.Stderr, tls: transport.Open(c.TLSDir), complete: make(chan struct{})}
 	if b.program == "" {
 		program, err := exec.LookPath("pgbouncer")
 		if err != nil {
@@ -77,10 +84,10 @@ func (b *bouncer) Configure(ctx context.Context, s port.PoolerSettings, target s
 	if err != nil {
 		return err
 	}
-	users := filepath.Join(b.dir, "users.txt")
+	users, tls := filepath.Join(b.dir, "users.txt"), b.tlsNow()
 	err = errors.Join(
 		b.write(users, fmt.Sprintf("%q %q\n%q %q\n", superuser, password, adminUser, b.admin)),
-		b.write(filepath.Join(b.dir, "pgbouncer.ini"), configuration(b.config, s, target, users)),
+		b.write(filepath.Join(b.dir, "pgbouncer.ini"), configuration(b.config, s, target, users, tls)),
 	)
 	if err != nil {
 		return err
@@ -92,6 +99,8 @@ func (b *bouncer) Configure(ctx context.Context, s port.PoolerSettings, target s
 	if err := b.command(ctx, "RECONNECT"); err != nil && !errors.Is(err, errNotRunning) { // connections to the former writer
 		return err
 	}
+	b.configured.Store(&tls)
+	b.forget(tls)
 	return nil
 }
 
@@ -210,7 +219,7 @@ func (b *bouncer) Writes(ctx context.Context, target string) error {
 	if err != nil {
 		return err
 	}
-	rows, err := query(ctx, target, superuser, password, superuser, "SELECT pg_is_in_recovery()")
+	rows, err := query(ctx, target, b.tlsNow().connection(), superuser, password, superuser, "SELECT pg_is_in_recovery()")
 	if err == nil && (len(rows) != 1 || rows[0]["pg_is_in_recovery"] != "f") {
 		err = fmt.Errorf("%s does not accept writes", target)
 	}
@@ -227,16 +236,16 @@ func (b *bouncer) show(ctx context.Context, text string) ([]map[string]string, e
 	if !b.running() {
 		return nil, errNotRunning
 	}
-	return query(ctx, b.address(), adminUser, b.admin, adminDatabase, text)
+	return query(ctx, b.address(), "sslmode=prefer", adminUser, b.admin, adminDatabase, text)
 }
 
 // query sends one text in the simple protocol, which is all that the console of pgbouncer takes.
-func query(ctx context.Context, address, user, password, database, text string) ([]map[string]string, error) {
+func query(ctx context.Context, address, tls, user, password, database, text string) ([]map[string]string, error) {
 	host, number, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
-	c, err := pgconn.ParseConfig("sslmode=disable connect_timeout=5 host=" + host + " port=" + number + " user=" + user + " dbname=" + database)
+	c, err := pgconn.ParseConfig(tls + " connect_timeout=5 host=" + host + " port=" + number + " user=" + user + " dbname=" + database)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/transport"
 )
 
 // Endpoint is where the supervisor of a pooler is reached.
@@ -25,6 +26,8 @@ type Endpoint struct {
 	Node  string
 	URL   string // empty: it has no address yet
 	Token string
+
+	Trust transport.Authorities // by which it is verified
 }
 
 // Hosts runs poolers: as processes or pods.
@@ -39,12 +42,10 @@ type Hosts interface {
 type Port struct {
 	Hosts   Hosts
 	Locator postgres.Locator
-	HTTP    *http.Client // nil: a client with a time limit of 10 s
+	Clients *transport.Clients // nil: those of this process
 }
 
 var _ port.Pooler = Port{}
-
-var plainClient = postgres.NewClient(nil)
 
 // answersWithin is how long a supervisor may take for an order, besides what the order itself waits for.
 const answersWithin = 2 * time.Second
@@ -148,11 +149,7 @@ func (p Port) ask(ctx context.Context, at Endpoint, method, verb string, in, out
 		return err
 	}
 	request.Header.Set("Authorization", "Bearer "+at.Token)
-	client := p.HTTP
-	if client == nil {
-		client = plainClient
-	}
-	response, err := client.Do(request)
+	response, err := postgres.ClientFor(p.Clients, at.Trust).Do(request)
 	if err != nil {
 		return err
 	}

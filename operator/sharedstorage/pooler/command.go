@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/transport"
 )
 
 // Variable holds the Config of a pooler in a pod, as JSON.
@@ -77,11 +78,12 @@ func Serve(ctx context.Context, dir string, config Config, log *slog.Logger) err
 	server := &http.Server{Handler: handler(s, b), ReadHeaderTimeout: 5 * time.Second}
 	var all sync.WaitGroup
 	all.Go(func() { b.run(ctx) })
+	all.Go(func() { s.watchTLS(ctx, b) })
 	all.Go(func() {
 		<-ctx.Done()
 		_ = server.Close() // a caller tries again
 	})
-	err = server.Serve(l)
+	err = server.Serve(transport.NewListener(l, b.tls))
 	cancel()
 	all.Wait()
 	s.end()

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/transport"
 )
 
 // The calls of a supervisor.
@@ -50,22 +51,22 @@ func handler(s *Supervisor, b *bouncer) http.Handler {
 		respond(w, http.StatusOK, nil)
 	})
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { writeMetrics(w, b.config, status(r.Context(), s, b)) })
-	mux.Handle("GET /v1/status", guarded(b.config.TokenFile, func(w http.ResponseWriter, r *http.Request) {
+	mux.Handle("GET /v1/status", b.guarded(func(w http.ResponseWriter, r *http.Request) {
 		respond(w, http.StatusOK, status(r.Context(), s, b))
 	}))
-	mux.Handle("POST /v1/set", guarded(b.config.TokenFile, call(func(ctx context.Context, in setCall) error { return s.Set(ctx, in.Settings, in.Target) })))
-	mux.Handle("POST /v1/pause", guarded(b.config.TokenFile, call(func(ctx context.Context, in pauseCall) error {
+	mux.Handle("POST /v1/set", b.guarded(call(func(ctx context.Context, in setCall) error { return s.Set(ctx, in.Settings, in.Target) })))
+	mux.Handle("POST /v1/pause", b.guarded(call(func(ctx context.Context, in pauseCall) error {
 		s.Pause(ctx, time.Duration(in.Settle), time.Duration(in.Limit))
 		return nil
 	})))
-	mux.Handle("POST /v1/resume", guarded(b.config.TokenFile, call(func(ctx context.Context, in resumeCall) error { return s.Resume(ctx, in.Target) })))
+	mux.Handle("POST /v1/resume", b.guarded(call(func(ctx context.Context, in resumeCall) error { return s.Resume(ctx, in.Target) })))
 	return mux
 }
 
 // status returns what Port.Observe tells of a pooler, besides its place.
 func status(ctx context.Context, s *Supervisor, b *bouncer) port.PoolerStatus {
 	now, paused := s.seen()
-	st := port.PoolerStatus{Name: b.config.Name, Port: b.config.Port, Paused: paused, Writer: now.Target, Settings: now.Settings.Hash()}
+	st := port.PoolerStatus{Name: b.config.Name, Port: b.config.Port, Paused: paused, Writer: now.Target, Settings: now.Settings.Hash(), TLS: b.tls.Certificate() != nil}
 	st.Address, _, _ = net.SplitHostPort(b.address())
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -105,9 +106,9 @@ func writeMetrics(w http.ResponseWriter, c Config, st port.PoolerStatus) {
 	}
 }
 
-func guarded(tokenFile string, next http.HandlerFunc) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		token, err := secret(tokenFile)
+func (b *bouncer) guarded(next http.HandlerFunc) http.Handler {
+	return transport.Guard(b.tls, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token, err := secret(b.config.TokenFile)
 		shown, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(shown))
 		if err != nil || !ok || subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
@@ -116,7 +117,7 @@ func guarded(tokenFile string, next http.HandlerFunc) http.Handler {
 			return
 		}
 		next(w, r)
-	})
+	}))
 }
 
 func call[In any](do func(context.Context, In) error) http.HandlerFunc {

@@ -21,7 +21,7 @@ const (
 const authQuery = "SELECT rolname, CASE WHEN rolvaliduntil IS NULL OR rolvaliduntil > now() THEN rolpassword END FROM pg_catalog.pg_authid WHERE rolname = $1 AND rolcanlogin"
 
 // configuration returns pgbouncer.ini.
-func configuration(c Config, s port.PoolerSettings, target, users string) string {
+func configuration(c Config, s port.PoolerSettings, target, users string, tls tlsSettings) string {
 	s = s.Filled()
 	host, number, _ := net.SplitHostPort(target)
 	values := map[string]string{
@@ -33,6 +33,7 @@ func configuration(c Config, s port.PoolerSettings, target, users string) string
 		"auth_type": "scram-sha-256", "auth_file": users, "auth_query": authQuery, "auth_user": superuser, "admin_users": adminUser,
 		"pool_mode": s.Mode, "max_client_conn": fmt.Sprint(s.MaxClients), "default_pool_size": fmt.Sprint(s.PoolSize),
 	})
+	maps.Copy(values, tls.values())
 	var text strings.Builder
 	fmt.Fprintf(&text, "[databases]\n* = host=%s port=%s\n\n[pgbouncer]\n", host, number)
 	for _, name := range slices.Sorted(maps.Keys(values)) {

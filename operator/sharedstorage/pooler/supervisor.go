@@ -22,8 +22,9 @@ type Config struct {
 	Program string   `json:"program,omitempty"` // pgbouncer; default: the one in PATH, or /usr/sbin/pgbouncer
 	User    string   `json:"user,omitempty"`    // user who runs pgbouncer when the supervisor is root; default postgres, or nobody
 
-	TokenFile    string `json:"tokenFile"`    // token of the callers of the supervisor
-	PasswordFile string `json:"passwordFile"` // password of the superuser, who reads the verifiers of roles
+	TokenFile    string `json:"tokenFile"`        // token of the callers of the supervisor
+	PasswordFile string `json:"passwordFile"`     // password of the superuser, who reads the verifiers of roles
+	TLSDir       string `json:"tlsDir,omitempty"` // folder with the certificates of the supervisor (transport.Folder) and of the engines; empty: none
 }
 
 // backend is the pgbouncer of a supervisor.

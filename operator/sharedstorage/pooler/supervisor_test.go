@@ -130,7 +130,7 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	s := port.PoolerSettings{Mode: port.SessionPooling, MaxClients: 7, Parameters: map[string]string{"query_wait_timeout": "9"}}
-	text := configuration(Config{Host: "127.0.0.1", Port: 6432}, s, "10.0.0.1:5432", "/u")
+	text := configuration(Config{Host: "127.0.0.1", Port: 6432}, s, "10.0.0.1:5432", "/u", tlsSettings{})
 	for _, line := range []string{"* = host=10.0.0.1 port=5432", "pool_mode = session", "max_client_conn = 7", "default_pool_size = 20", "query_wait_timeout = 9", "auth_type = scram-sha-256"} {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("%q is missing in\n%s", line, text)
@@ -138,5 +138,26 @@ func TestSettings(t *testing.T) {
 	}
 	if s.Hash() == (port.PoolerSettings{}).Hash() {
 		t.Error("two settings have one hash")
+	}
+}
+
+// A pooler takes TLS from clients as soon as it has a certificate and speaks it to the writer wherever that can; what
+// is required is required on both sides.
+func TestTLSSettings(t *testing.T) {
+	for name, c := range map[string]struct {
+		tls  tlsSettings
+		want []string
+	}{
+		"no certificate":      {tlsSettings{}, []string{"client_tls_sslmode = disable", "server_tls_sslmode = prefer"}},
+		"a certificate":       {tlsSettings{Certificate: "/c", Key: "/k"}, []string{"client_tls_sslmode = allow", "client_tls_cert_file = /c", "client_tls_key_file = /k", "server_tls_sslmode = prefer"}},
+		"the writer verified": {tlsSettings{Certificate: "/c", Key: "/k", Trust: "/t"}, []string{"client_tls_sslmode = allow", "server_tls_sslmode = verify-ca", "server_tls_ca_file = /t"}},
+		"clients, too":        {tlsSettings{Certificate: "/c", Key: "/k", Trust: "/t", Require: true}, []string{"client_tls_sslmode = require", "server_tls_sslmode = verify-ca"}},
+	} {
+		text := configuration(Config{Host: "127.0.0.1", Port: 6432}, port.PoolerSettings{}, "10.0.0.1:5432", "/u", c.tls)
+		for _, line := range c.want {
+			if !strings.Contains(text, line+"\n") {
+				t.Errorf("%s: %q is missing in\n%s", name, line, text)
+			}
+		}
 	}
 }

@@ -52,6 +52,7 @@ type PoolerStatus struct {
 	Clients  int    `json:"clients"`            // connections of clients
 	Waiting  int    `json:"waiting"`            // clients that wait for a connection to the writer
 	Servers  int    `json:"servers"`            // connections to the writer
+	TLS      bool   `json:"tls,omitempty"`      // it takes calls over TLS
 	Message  string `json:"message,omitempty"`
 }
 

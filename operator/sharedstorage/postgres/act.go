@@ -153,6 +153,7 @@ func (a *Agent) configuration(r record, recovery bool) string {
 	s.Floors, s.Volume, s.HugePages = r.Floors, a.srv.volumeSize(), a.cfg.HugePages
 	s.LogicalSlots = logicalSlots(a.srv.data())
 	s.Certificate, s.Trust = a.srv.certificate.current(), a.srv.certificate.trust()
+	s.HBA = a.srv.certificate.hba()
 	s.TLS = [2]string{a.srv.path(confName, CertificateFile), a.srv.path(confName, KeyFile)}
 	s.Archive, s.ArchiveTimeout = a.archive.command(r.Archive), r.Archive != nil
 	if recovery && !r.Hold && r.Promote == 0 {
@@ -393,7 +394,7 @@ func (a *Agent) launch(r record, recovery, writer bool) error {
 	a.live.receiving, a.live.stopping = nil, host.Process{}
 	text := a.configuration(r, recovery)
 	a.mu.Unlock()
-	if err := a.srv.write(a.srv.path(confName, "postgresql.conf"), text); err != nil {
+	if err := errors.Join(a.srv.writeHBA(), a.srv.write(a.srv.path(confName, "postgresql.conf"), text)); err != nil {
 		return host.Trouble(err)
 	}
 	a.mu.Lock() // so that nobody takes the engine for gone before it is known to run
@@ -475,7 +476,7 @@ func (a *Agent) reload(ctx context.Context, r record, recovery bool) error {
 			a.log.Warn("no slot at the upstream yet", "upstream", up.Name, "err", err)
 		}
 	}
-	if err := a.srv.write(a.srv.path(confName, "postgresql.conf"), text); err != nil {
+	if err := errors.Join(a.srv.writeHBA(), a.srv.write(a.srv.path(confName, "postgresql.conf"), text)); err != nil {
 		return host.Trouble(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -24,6 +25,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/enginelog"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/transport"
 )
 
 // AgentOptions are the options of NewAgent.
@@ -45,7 +47,8 @@ type Agent struct {
 	log     *slog.Logger
 	said    io.Writer // receives the log of the engine; nil: nobody
 	token   *keyFile
-	secret  *keyFile     // the password of the cluster
+	secret  *keyFile // the password of the cluster
+	tls     *transport.Folder
 	http    *http.Client // to the other agents
 	version string
 
@@ -109,7 +112,7 @@ func NewAgent(dir string, o AgentOptions) (*Agent, error) {
 	a := &Agent{
 		cfg: cfg, name: cfg.Cluster.Instance, srv: srv, grants: o.Grants, log: o.Log, said: o.EngineLog,
 		kick: make(chan struct{}, 1), asking: make(chan struct{}, 1),
-		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: 30 * time.Second}},
+		tls: srv.tls, http: &http.Client{Transport: transport.New(srv.tls)},
 	}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
@@ -169,7 +172,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	tasks.Go(func() { a.lease.Run(serving) })
 	tasks.Go(func() { enginelog.Forward(serving, a.srv.dir, a.name, a.said, a.log) })
 	failed := make(chan error, 1)
-	tasks.Go(func() { failed <- serve(serving, a.cfg.Listen, a.cfg.CertFile, a.cfg.KeyFile, a.handler()) })
+	tasks.Go(func() { failed <- serve(serving, a.cfg.Listen, a.tls, a.handler()) })
 	ended := make(chan struct{})
 	tasks.Go(func() { defer close(ended); a.loop(ctx) })
 	select {
@@ -372,17 +375,15 @@ func (a *Agent) queryState(ctx context.Context) (s engineState, err error) {
 	return s, err
 }
 
-func serve(ctx context.Context, listen, cert, key string, h http.Handler) error {
-	s := &http.Server{Addr: listen, Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+func serve(ctx context.Context, listen string, certificate *transport.Folder, h http.Handler) error {
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		return err
+	}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
 	stopped := context.AfterFunc(ctx, func() { _ = s.Close() }) // callers repeat their requests
 	defer stopped()
-	var err error
-	if cert != "" || key != "" {
-		err = s.ListenAndServeTLS(cert, key)
-	} else {
-		err = s.ListenAndServe()
-	}
-	if errors.Is(err, http.ErrServerClosed) {
+	if err = s.Serve(transport.NewListener(l, certificate)); errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
 	return err

@@ -39,7 +39,7 @@ func (c *certificate) current() string {
 		return c.hash
 	}
 	if c.readAt.IsZero() {
-		if files, err := readCertificate(c.srv.path(confName)); err == nil { // of an earlier agent
+		if files, err := ReadCertificate(c.srv.path(confName)); err == nil { // of an earlier agent
 			c.hash = short(strings.Join(files[:], ""))
 		}
 	}
@@ -47,7 +47,7 @@ func (c *certificate) current() string {
 	if c.srv.cfg.TLSDir == "" {
 		return c.hash
 	}
-	files, err := readCertificate(c.srv.cfg.TLSDir)
+	files, err := ReadCertificate(c.srv.cfg.TLSDir)
 	if err != nil {
 		return c.hash
 	}
@@ -65,16 +65,20 @@ func (c *certificate) current() string {
 	return c.hash
 }
 
-// trust returns the file with the authorities of the other instances; empty: they have no certificates.
+// trust returns the file with the authorities by which other instances are verified; empty: they are not yet, because one
+// of them may have no certificate.
 func (c *certificate) trust() string {
-	if c.current() == "" {
+	if c.current() == "" || !c.srv.tls.Required() {
 		return ""
 	}
 	return c.srv.path(confName, TrustFile)
 }
 
-// readCertificate reads certificate, key and authorities from a folder, if they fit together.
-func readCertificate(dir string) (files [3]string, err error) {
+// hba returns pg_hba.conf. Without a certificate nobody could log in with TLS, so nobody must.
+func (c *certificate) hba() string { return hba(c.current() != "" && c.srv.tls.ClientsRequired()) }
+
+// ReadCertificate reads certificate, key and authorities from a folder, if they fit together.
+func ReadCertificate(dir string) (files [3]string, err error) {
 	for n, name := range []string{CertificateFile, KeyFile, TrustFile} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {

@@ -9,18 +9,20 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/transport"
 )
 
 // Endpoint is where an instance is reached.
 type Endpoint struct {
-	Agent  string // URL of its agent
+	Agent  string // URL of its agent, with http: package transport speaks TLS there
 	Engine Upstream
 	Token  string // token of the cluster
 	Former string // the token before, which the agent may still use after a rotation; empty: none
+
+	Trust transport.Authorities // by which the agent is verified
 }
 
 // Locator finds instances. The adapters of port.Instances implement it.
@@ -32,21 +34,17 @@ type Locator interface {
 // Engine implements port.Engine with the agents of the instances.
 type Engine struct {
 	Locator Locator
-	HTTP    *http.Client // nil: a client with a time limit of 10 s
+	Clients *transport.Clients // nil: those of this process
 }
 
-var plainClient = NewClient(nil)
+var ownClients transport.Clients
 
-// NewClient returns a client for agents and cluster managers with a time limit of 10 s. wrap wraps
-// its transport; nil: it does not.
-func NewClient(wrap func(http.RoundTripper) http.RoundTripper) *http.Client {
-	var transport http.RoundTripper = &http.Transport{
-		MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second, ResponseHeaderTimeout: 10 * time.Second,
+// ClientFor returns the client of a cluster. all nil: one of this process.
+func ClientFor(all *transport.Clients, trust transport.Authorities) *http.Client {
+	if all == nil {
+		all = &ownClients
 	}
-	if wrap != nil {
-		transport = wrap(transport)
-	}
-	return &http.Client{Timeout: 10 * time.Second, Transport: transport}
+	return all.For(trust)
 }
 
 var _ port.Engine = Engine{}
@@ -111,7 +109,7 @@ func call[Out any](ctx context.Context, e Engine, id port.Ref, method, verb stri
 		var none Out
 		return none, err
 	}
-	out, err := request[Out](ctx, e.HTTP, p.Agent+"/v1/"+verb, keys(p.Token, p.Former), method, in)
+	out, err := request[Out](ctx, ClientFor(e.Clients, p.Trust), p.Agent+"/v1/"+verb, keys(p.Token, p.Former), method, in)
 	if err == nil {
 		return out, nil
 	}
@@ -146,9 +144,6 @@ func request[Out any](ctx context.Context, client *http.Client, url string, toke
 
 func requestWith[Out any](ctx context.Context, client *http.Client, url, token, method string, in any) (Out, error) {
 	var out Out
-	if client == nil {
-		client = plainClient
-	}
 	var body io.Reader = http.NoBody
 	if in != nil {
 		body = bytes.NewReader(mustJSON(in))

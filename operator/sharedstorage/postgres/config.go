@@ -30,11 +30,9 @@ type Config struct {
 	Version  string `json:"version,omitempty"` // name of the version at the adapter; default: what postgres reports
 	User     string `json:"user,omitempty"`    // user who runs the engine when the agent is root; default postgres, or nobody
 
-	TokenFile    string `json:"tokenFile"`    // token of the callers of the agent
-	PasswordFile string `json:"passwordFile"` // password of the superuser in all engines of the cluster
-	CertFile     string `json:"certFile,omitempty"`
-	KeyFile      string `json:"keyFile,omitempty"`
-	TLSDir       string `json:"tlsDir,omitempty"` // folder with the certificate of the engine (CertificateFile, KeyFile, TrustFile), which may come and change at any time; empty: none
+	TokenFile    string `json:"tokenFile"`        // token of the callers of the agent
+	PasswordFile string `json:"passwordFile"`     // password of the superuser in all engines of the cluster
+	TLSDir       string `json:"tlsDir,omitempty"` // folder with the certificates of the engine (CertificateFile, KeyFile, TrustFile) and of the agent (transport.Folder), which may come and change at any time; empty: none
 
 	GrantDir string `json:"grantDir,omitempty"` // folder of a GrantFile; empty: the caller of NewAgent gives Grants
 	Seed     string `json:"seed,omitempty"`     // folder whose data a new writer uses, if it exists

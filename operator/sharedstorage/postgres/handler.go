@@ -19,6 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/failsafe"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/transport"
 )
 
 // maxBody is the limit for the body of a call, in bytes.
@@ -30,7 +31,9 @@ func (a *Agent) handler() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, map[string]string{"name": a.name}) })
 	mux.HandleFunc("GET /readyz", a.readyz)
 	mux.Handle("GET /metrics", a.metrics())
-	handle := func(pattern string, do http.HandlerFunc) { mux.Handle(pattern, guarded(a.token.keys, do)) }
+	handle := func(pattern string, do http.HandlerFunc) {
+		mux.Handle(pattern, transport.Guard(a.tls, guarded(a.token.keys, do)))
+	}
 	handle("GET /v1/status", answer(func(ctx context.Context, _ struct{}) (AgentStatus, error) { return a.Status(ctx) }))
 	handle("POST /v1/install", answer(a.callInstall))
 	handle("POST /v1/start", answer(a.callStart))
@@ -132,7 +135,7 @@ func (a *Agent) Status(ctx context.Context) (AgentStatus, error) {
 	st := AgentStatus{Name: a.name, Node: a.cfg.Node, Wanted: a.rec.Run, Ahead: a.rec.Ahead, Members: a.rec.Members.Version, Job: a.live.job}
 	st.Installed = installed
 	st.Running, st.Version, st.Lag = running, a.version, -1
-	st.Archive = a.archive.observed(a.rec.Archive)
+	st.Archive, st.TLS = a.archive.observed(a.rec.Archive), a.tls.Certificate() != nil
 	st.Parameters, st.Wrote = port.Hash(a.parameters(a.rec)), a.rec.Epoch
 	if err := a.live.fault; err != nil {
 		st.Code, st.Message = string(fault.Of(err).Code), fault.Message(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/transport"
 )
 
 // ManagerEndpoint is where the cluster manager of a cluster is reached.
@@ -21,6 +22,8 @@ type ManagerEndpoint struct {
 	Version string
 
 	Template string // port.ManagerSpec.Template as in effect
+
+	Trust transport.Authorities // by which it is verified
 }
 
 // ManagerHosts runs cluster managers: as processes or Deployments.
@@ -38,7 +41,7 @@ type ManagerHosts interface {
 type Manager struct {
 	Hosts   ManagerHosts
 	Locator Locator
-	HTTP    *http.Client // nil: a client with a time limit of 10 s
+	Clients *transport.Clients // nil: those of this process
 }
 
 var (
@@ -63,7 +66,7 @@ func (m Manager) Ensure(ctx context.Context, c port.Ref, want port.ManagerSpec) 
 		}
 		in.Members = append(in.Members, full)
 	}
-	top, err := request[port.Topology](ctx, m.HTTP, place.URL+"/v1/ensure", keys(place.Token, place.Former), http.MethodPost, in)
+	top, err := request[port.Topology](ctx, ClientFor(m.Clients, place.Trust), place.URL+"/v1/ensure", keys(place.Token, place.Former), http.MethodPost, in)
 	if err != nil && fault.Of(err) == fault.Unknown && ctx.Err() == nil {
 		return port.Topology{Present: true, Node: place.Node, Address: place.Address, Version: place.Version, Message: err.Error()}, nil
 	}
@@ -146,7 +149,7 @@ func callManager[Out any](ctx context.Context, m Manager, c port.Ref, method, ve
 	if err != nil {
 		return none, err
 	}
-	out, err := request[Out](ctx, m.HTTP, place.URL+"/v1/"+verb, keys(place.Token, place.Former), method, in)
+	out, err := request[Out](ctx, ClientFor(m.Clients, place.Trust), place.URL+"/v1/"+verb, keys(place.Token, place.Former), method, in)
 	if err != nil && fault.Of(err) == fault.Unknown && !errors.Is(err, context.Canceled) {
 		err = port.ManagerUnreachable.Errorf("%s at the cluster manager of %s: %w", verb, c, err)
 	}

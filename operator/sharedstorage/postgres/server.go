@@ -21,6 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/enginelog"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/transport"
 )
 
 // server is the data directory of an instance and the programs that work on it.
@@ -35,6 +36,7 @@ type server struct {
 	size  int64  // of the volume, as last used
 
 	certificate *certificate
+	tls         *transport.Folder
 
 	children sync.WaitGroup
 }
@@ -61,7 +63,7 @@ func newServer(dir string, cfg Config) (*server, error) {
 		return nil, err
 	}
 	s := &server{dir: dir, cfg: cfg, as: as, log: slog.New(slog.DiscardHandler)}
-	s.certificate = &certificate{srv: s}
+	s.certificate, s.tls = &certificate{srv: s}, transport.Open(cfg.TLSDir)
 	for _, folder := range []string{confName, runName} {
 		if err := s.mkdir(s.path(folder)); err != nil {
 			return nil, host.Trouble(err)
@@ -74,7 +76,12 @@ func newServer(dir string, cfg Config) (*server, error) {
 	if err := s.usePassword(password); err != nil {
 		return nil, err
 	}
-	return s, host.Trouble(s.write(s.path(confName, "pg_hba.conf"), hba))
+	return s, host.Trouble(s.writeHBA())
+}
+
+// writeHBA writes who may log in, and how.
+func (s *server) writeHBA() error {
+	return s.write(s.path(confName, "pg_hba.conf"), s.certificate.hba())
 }
 
 // usePassword sets the password that the programs of PostgreSQL, and an engine that follows, use

@@ -120,7 +120,8 @@ type setup struct {
 	LogicalSlots bool      // there is a logical slot
 	Certificate  string    // hash of the certificate; empty: none
 	TLS          [2]string // files of certificate and key
-	Trust        string    // file with the authorities of the other engines; empty: they have no certificates
+	Trust        string    // file with the authorities of the other engines; empty: they are not verified
+	HBA          string    // text of pg_hba.conf
 
 	ArchiveTimeout bool // a segment is archived after a while, even if it is not full
 }
@@ -166,6 +167,7 @@ func configuration(s setup) string {
 	if s.Certificate != "" {
 		fmt.Fprintf(&b, "# Certificate %s\n", s.Certificate) // so that another one is another text, and the engine reads it
 	}
+	fmt.Fprintf(&b, "# Logins %s\n", short(s.HBA)) // likewise
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		fmt.Fprintf(&b, "%s = '%s'\n", name, confQuoter.Replace(values[name]))
 	}
@@ -225,7 +227,7 @@ type Upstream struct {
 }
 
 // conninfo returns how to connect to an engine. trust is the file with the authorities of its certificate; empty:
-// it has none.
+// it is not verified.
 func (u Upstream) conninfo(application, passFile, trust string) string {
 	return fmt.Sprintf("host=%s port=%d user=%s application_name=%s passfile=%s connect_timeout=5 keepalives_idle=5 keepalives_interval=2 keepalives_count=3 %s",
 		connQuote(u.Host), u.Port, superuser, connQuote(application), connQuote(passFile), sslmode(trust))
@@ -246,12 +248,14 @@ func connQuote(value string) string {
 
 const superuser = "postgres"
 
-// hba lets the superuser of the data directory log in through the socket, which is in a folder of
-// its own, and everybody else with a password.
-const hba = `# Written by pawl instance.
-local all all trust
-host all all all scram-sha-256
-host replication all all scram-sha-256
-`
+// hba returns a pg_hba.conf that lets the superuser of the data directory log in through the socket, which is in a folder
+// of its own, and everybody else with a password, and only over TLS if that is required.
+func hba(requireTLS bool) string {
+	over := "host"
+	if requireTLS {
+		over = "hostssl"
+	}
+	return "# Written by pawl instance.\nlocal all all trust\n" + over + " all all all scram-sha-256\n" + over + " replication all all scram-sha-256\n"
+}
 
 func (u Upstream) address() string { return fmt.Sprintf("%s:%d", u.Host, u.Port) }

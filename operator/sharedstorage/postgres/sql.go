@@ -66,14 +66,11 @@ const wrongPassword = "28P01" // the SQLSTATE of PostgreSQL
 
 // reach connects to another engine.
 func reach(ctx context.Context, u Upstream, password, trust string) (*pgx.Conn, error) {
-	cfg, err := pgx.ParseConfig("user=" + superuser + " dbname=postgres " + sslmode(trust) + " application_name=pawl connect_timeout=3")
+	cfg, err := pgx.ParseConfig(fmt.Sprintf("host=%s port=%d user=%s dbname=postgres %s application_name=pawl connect_timeout=3", connQuote(u.Host), u.Port, superuser, sslmode(trust)))
 	if err != nil {
 		return nil, err
 	}
-	cfg.Host, cfg.Port, cfg.Password = u.Host, uint16(u.Port), password
-	for _, f := range cfg.Fallbacks {
-		f.Host, f.Port = u.Host, uint16(u.Port)
-	}
+	cfg.Password = password
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	cfg.RuntimeParams["synchronous_commit"] = "local"
 	return pgx.ConnectConfig(ctx, cfg)

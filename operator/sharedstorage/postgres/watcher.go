@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/transport"
 )
 
 // WatchConfig is the configuration of a cluster manager. It does not change while the manager
@@ -27,8 +28,7 @@ type WatchConfig struct {
 	Node      string        `json:"node,omitempty"`
 	Version   string        `json:"version,omitempty"`
 	TokenFile string        `json:"tokenFile"`
-	CertFile  string        `json:"certFile,omitempty"`
-	KeyFile   string        `json:"keyFile,omitempty"`
+	TLSDir    string        `json:"tlsDir,omitempty"`   // folder with its certificate (transport.Folder); empty: none
 	GrantDir  string        `json:"grantDir,omitempty"` // folder of a GrantFile; empty: the caller of NewWatcher gives a Granter
 	Every     host.Duration `json:"every,omitzero"`     // between two rounds; default 1 s
 	Misses    int           `json:"misses,omitempty"`   // rounds without a writer before a failover; default 5
@@ -77,6 +77,7 @@ type Watcher struct {
 	log    *slog.Logger
 	http   *http.Client
 	token  *keyFile
+	tls    *transport.Folder
 	kick   chan struct{}
 
 	running context.Context // of Run
@@ -104,7 +105,7 @@ type view struct {
 
 // NewWatcher reads the state that an earlier manager has saved.
 func NewWatcher(ctx context.Context, o WatcherOptions) (*Watcher, error) {
-	w := &Watcher{cfg: o.Config, grants: o.Grants, store: o.Store, log: o.Log, http: o.HTTP, kick: make(chan struct{}, 1), changed: make(chan struct{})}
+	w := &Watcher{cfg: o.Config, grants: o.Grants, store: o.Store, log: o.Log, http: o.HTTP, tls: transport.Open(o.Config.TLSDir), kick: make(chan struct{}, 1), changed: make(chan struct{})}
 	if w.cfg.Every <= 0 {
 		w.cfg.Every = host.Duration(time.Second)
 	}
@@ -115,7 +116,7 @@ func NewWatcher(ctx context.Context, o WatcherOptions) (*Watcher, error) {
 		w.log = slog.New(slog.DiscardHandler)
 	}
 	if w.http == nil {
-		w.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second}}
+		w.http = &http.Client{Transport: transport.New(w.tls)}
 	}
 	if w.grants == nil {
 		if w.cfg.GrantDir == "" {
@@ -141,7 +142,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	w.running = ctx
 	var watching sync.WaitGroup
 	watching.Go(func() { w.watch(ctx) })
-	err := serve(ctx, w.cfg.Listen, w.cfg.CertFile, w.cfg.KeyFile, w.handler())
+	err := serve(ctx, w.cfg.Listen, w.tls, w.handler())
 	cancel()
 	watching.Wait()
 	w.tasks.Wait()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/transport"
 )
 
 // The calls of a cluster manager.
@@ -39,7 +40,9 @@ func (w *Watcher) handler() http.Handler {
 	mux.HandleFunc("GET /healthz", func(rw http.ResponseWriter, _ *http.Request) {
 		writeJSON(rw, map[string]string{"cluster": w.cfg.Cluster.String()})
 	})
-	handle := func(pattern string, do http.HandlerFunc) { mux.Handle(pattern, guarded(w.token.keys, do)) }
+	handle := func(pattern string, do http.HandlerFunc) {
+		mux.Handle(pattern, transport.Guard(w.tls, guarded(w.token.keys, do)))
+	}
 	handle("GET /v1/topology", answer(func(context.Context, nothing) (topologyAnswer, error) { return w.topologyAnswer(), nil }))
 	handle("POST /v1/await", answer(w.callAwait))
 	handle("POST /v1/ensure", answer(w.callEnsure))
@@ -62,6 +65,7 @@ func (w *Watcher) Topology() port.Topology {
 		Present: true, Ready: s.Created && !v.at.IsZero() && now.Sub(v.at) < 10*time.Second+5*time.Duration(w.cfg.Every),
 		Node: w.cfg.Node, Address: w.cfg.Listen, Version: w.cfg.Version, HA: s.HA(now),
 		Writer: v.grant.Writer, Epoch: v.grant.Epoch, Sync: slices.Clone(s.Sync.Names), At: v.at.UTC(), Code: string(v.code), Message: v.message,
+		TLS: w.tls.Certificate() != nil,
 	}
 	if s.Durability == Available || !s.Sync.Safe {
 		top.Sync = nil // no reader is known to have every commit

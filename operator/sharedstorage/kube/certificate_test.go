@@ -1,0 +1,86 @@
+package kube
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/transport"
+)
+
+// Callers verify agents by what the Secret of the cluster has now. A Secret that somebody deletes takes back neither the
+// authorities nor that TLS is required.
+func TestTrustInAgents(t *testing.T) {
+	g := newFixture(t, &v1alpha1.SharedStorageCluster{ObjectMeta: meta(blue, blue.Name, "")})
+	owner := &v1alpha1.SharedStorageCluster{}
+	g.must(g.o.Client.Get(t.Context(), client.ObjectKey{Namespace: blue.Namespace, Name: blue.Name}, owner))
+	c := blue
+	if c.UID = string(owner.UID); c.UID == "" {
+		c.UID = "1"
+		owner.UID = "1"
+		g.must(g.o.Client.Update(t.Context(), owner))
+	}
+	from := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	trust := func() transport.Authorities {
+		t.Helper()
+		a, err := g.authoritiesOf(t.Context(), c)
+		g.must(err)
+		return a
+	}
+	if a := trust(); a != (transport.Authorities{}) {
+		t.Errorf("before there is a Secret: %+v", a)
+	}
+	store := func(files map[string][]byte) {
+		t.Helper()
+		files["tls.crt"], files["tls.key"] = nil, nil
+		g.must(g.Certificates().Store(t.Context(), c, sharedstorage.ServerCertificate, files))
+		g.mu.Lock() // an answer that no watch can revoke is used for a while
+		clear(g.trust)
+		g.mu.Unlock()
+	}
+	store(map[string][]byte{port.AgentTrustFile: []byte("one")})
+	if a := trust(); a != (transport.Authorities{PEM: "one"}) {
+		t.Errorf("%+v", a)
+	}
+	g.must(g.Certificates().Store(t.Context(), c, sharedstorage.ServerCertificate, map[string][]byte{
+		"tls.crt": nil, "tls.key": nil, port.AgentTrustFile: []byte("two"), port.RequiredFromFile: []byte(from.Format(time.RFC3339))}))
+	want := transport.Authorities{PEM: "two", From: from}
+	if a := trust(); a.PEM != want.PEM || !a.From.Equal(from) {
+		t.Errorf("another Secret: %+v", a)
+	}
+	g.must(g.o.Client.Delete(t.Context(), &corev1.Secret{ObjectMeta: meta(c, certificateName(c, sharedstorage.ServerCertificate), "")}))
+	if a := trust(); a.PEM != want.PEM || !a.From.Equal(from) {
+		t.Errorf("after somebody deleted the Secret: %+v", a)
+	}
+}
+
+// Agents, manager and poolers mount the Secret and know the folder.
+func TestCertificatesAreMounted(t *testing.T) {
+	g := newFixture(t)
+	manager, err := (&Managers{g.Placement}).deployment(blue, port.ManagerSpec{}, "")
+	g.must(err)
+	pooled, err := (poolers{g.Placement}).deployment(blue, port.PoolerSpec{Instances: 1})
+	g.must(err)
+	pod, err := g.pod(blue, port.Instance{Name: "blue-1-a", Type: port.Writer}, "blue-1-a")
+	g.must(err)
+	for name, spec := range map[string]corev1.PodSpec{"manager": manager.Spec.Template.Spec, "pooler": pooled.Spec.Template.Spec, "instance": pod.Spec} {
+		volume := slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool {
+			return v.Secret != nil && v.Name == "tls" && v.Secret.SecretName == "blue.tls" && *v.Secret.Optional
+		})
+		container := spec.Containers[0]
+		mounted := slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "tls" && m.MountPath == tlsPath })
+		env := slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool {
+			return slices.Contains([]string{ManagerVariable, InstanceVariable, "PAWL_POOLER_CONFIG"}, e.Name) && strings.Contains(e.Value, `"tlsDir":"`+tlsPath+`"`)
+		})
+		if !volume || !mounted || !env {
+			t.Errorf("%s: volume %t, mounts %v, folder in its configuration %t", name, volume, container.VolumeMounts, env)
+		}
+	}
+}

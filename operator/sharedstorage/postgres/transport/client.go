@@ -1,0 +1,204 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Trust is what a client knows of the servers of one cluster.
+type Trust interface {
+	// Roots returns the authorities of their certificates; nil: not known yet.
+	Roots() *x509.CertPool
+	// Required reports whether they must be called over TLS.
+	Required() bool
+}
+
+// Authorities is a Trust that does not change. The zero value knows nothing.
+type Authorities struct {
+	PEM  string
+	From time.Time // since when TLS is required; zero: it is not
+}
+
+// Roots implements Trust.
+func (a Authorities) Roots() *x509.CertPool {
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(a.PEM)) {
+		return nil
+	}
+	return roots
+}
+
+// Required implements Trust.
+func (a Authorities) Required() bool { return !a.From.IsZero() && !time.Now().Before(a.From) }
+
+const (
+	handshakeLimit = 2 * time.Second
+	// plainFor is how long a server that did not speak TLS is called plain without another try.
+	plainFor = 10 * time.Second
+)
+
+// New returns a transport for the servers of one cluster, by http URLs: it speaks TLS to them as the
+// package documentation says.
+func New(trust Trust) *http.Transport {
+	d := &dialer{trust: trust, plain: map[string]time.Time{}}
+	return &http.Transport{DialContext: d.dial, MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second, ResponseHeaderTimeout: 10 * time.Second}
+}
+
+type dialer struct {
+	trust Trust
+	net   net.Dialer
+
+	mu    sync.Mutex
+	plain map[string]time.Time // by address: until when a server is called plain
+}
+
+func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := d.net.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	roots := d.trust.Roots()
+	if !d.trust.Required() && (roots == nil || d.isPlain(address)) {
+		return &plain{conn, d.trust}, nil
+	}
+	if roots == nil {
+		return nil, d.refused(conn, Required.Errorf("the authorities of %s are not known", address))
+	}
+	secure, err := handshake(ctx, conn, roots)
+	var untrusted *tls.CertificateVerificationError
+	switch {
+	case err == nil:
+		return secure, nil
+	case errors.As(err, &untrusted), ctx.Err() != nil:
+		return nil, d.refused(conn, err)
+	case d.trust.Required():
+		return nil, d.refused(conn, Required.Errorf("%s does not speak it: %w", address, err))
+	}
+	_ = conn.Close() // the handshake has ended it
+	d.mu.Lock()
+	d.plain[address] = time.Now().Add(plainFor)
+	d.mu.Unlock()
+	if conn, err = d.net.DialContext(ctx, network, address); err != nil {
+		return nil, err
+	}
+	return &plain{conn, d.trust}, nil
+}
+
+// refused returns the error of a connection on which nothing was sent, as that of a dial.
+func (d *dialer) refused(conn net.Conn, err error) error {
+	_ = conn.Close() // nothing was sent
+	return &net.OpError{Op: "dial", Net: conn.RemoteAddr().Network(), Addr: conn.RemoteAddr(), Err: err}
+}
+
+func (d *dialer) isPlain(address string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	until, ok := d.plain[address]
+	if ok && !time.Now().Before(until) {
+		delete(d.plain, address)
+		return false
+	}
+	return ok
+}
+
+// handshake leaves half of the time for what follows it.
+func handshake(ctx context.Context, conn net.Conn, roots *x509.CertPool) (net.Conn, error) {
+	limit := handshakeLimit
+	if until, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(until)/2)
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	secure := tls.Client(conn, &tls.Config{
+		MinVersion:         tls.VersionTLS13,
+		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection verifies all but the name
+		VerifyConnection:   func(s tls.ConnectionState) error { return verify(roots, s.PeerCertificates) },
+	})
+	return secure, secure.HandshakeContext(ctx)
+}
+
+func verify(roots *x509.CertPool, peer []*x509.Certificate) error {
+	between := x509.NewCertPool()
+	for _, c := range peer[1:] { // a server always has one
+		between.AddCert(c)
+	}
+	if _, err := peer[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between}); err != nil {
+		return &tls.CertificateVerificationError{UnverifiedCertificates: peer, Err: err}
+	}
+	return nil
+}
+
+// plain is a connection without TLS, on which nothing is sent any more once TLS is required: a new one is
+// opened then.
+type plain struct {
+	net.Conn
+	trust Trust
+}
+
+func (p *plain) Write(b []byte) (int, error) {
+	if p.trust.Required() {
+		return 0, Required.Errorf("this connection was opened before")
+	}
+	return p.Conn.Write(b)
+}
+
+// Clients are the clients of the servers of many clusters. No connection is used for two clusters. The zero
+// value can be used.
+type Clients struct {
+	// Wrap wraps the transports; nil: they are not wrapped.
+	Wrap func(http.RoundTripper) http.RoundTripper
+
+	mu      sync.Mutex
+	clients map[Authorities]*client
+}
+
+type client struct {
+	http *http.Client
+	used time.Time
+}
+
+// parsed is Authorities with their certificates read.
+type parsed struct {
+	Authorities
+	roots *x509.CertPool
+}
+
+func (p parsed) Roots() *x509.CertPool { return p.roots }
+
+const (
+	callLimit   = 10 * time.Second
+	unusedAfter = 10 * time.Minute
+)
+
+// For returns the client of a cluster, with a time limit of 10 s.
+func (c *Clients) For(a Authorities) *http.Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if had := c.clients[a]; had != nil {
+		had.used = now
+		return had.http
+	}
+	for key, old := range c.clients { // of clusters that are gone, and former certificates
+		if now.Sub(old.used) > unusedAfter {
+			old.http.CloseIdleConnections()
+			delete(c.clients, key)
+		}
+	}
+	var trip http.RoundTripper = New(parsed{a, a.Roots()})
+	if c.Wrap != nil {
+		trip = c.Wrap(trip)
+	}
+	made := &client{http: &http.Client{Timeout: callLimit, Transport: trip}, used: now}
+	if c.clients == nil {
+		c.clients = map[Authorities]*client{}
+	}
+	c.clients[a] = made
+	return made.http
+}

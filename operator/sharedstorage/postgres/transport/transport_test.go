@@ -1,0 +1,335 @@
+package transport
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// authority signs certificates of servers.
+type authority struct {
+	t    *testing.T
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  string
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{t: t}
+	a.cert = &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	var der []byte
+	der, a.key = a.sign(a.cert)
+	a.pem = text("CERTIFICATE", der)
+	return a
+}
+
+func (a *authority) sign(c *x509.Certificate) ([]byte, *ecdsa.PrivateKey) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	signer := a.key
+	if signer == nil {
+		signer = key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, key.Public(), signer)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return der, key
+}
+
+func text(kind string, der []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+}
+
+// files returns the files of a server of this name.
+func (a *authority) files(name string) map[string]string {
+	a.t.Helper()
+	der, key := a.sign(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return map[string]string{port.AgentCertificateFile: text("CERTIFICATE", der), port.AgentKeyFile: text("PRIVATE KEY", secret), port.AgentTrustFile: a.pem}
+}
+
+func put(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+var past = map[string]string{port.RequiredFromFile: time.Now().Add(-time.Minute).Format(time.RFC3339)}
+
+// listen serves a folder. What a caller says comes back, with the name in the server's certificate.
+func listen(t *testing.T, f *Folder) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, over(r)) })
+	mux.Handle("/v1/say", Guard(f, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		said, _ := io.ReadAll(r.Body)
+		_, _ = io.WriteString(w, over(r)+" "+string(said))
+	})))
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ErrorLog: nil}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.Serve(NewListener(l, f)) }()
+	t.Cleanup(func() { _ = s.Close(); <-done })
+	return l.Addr().String()
+}
+
+func over(r *http.Request) string {
+	if r.TLS == nil {
+		return "plain"
+	}
+	return "tls"
+}
+
+func caller(t *testing.T, trust Trust) *http.Client {
+	c := &http.Client{Transport: New(trust)}
+	t.Cleanup(c.CloseIdleConnections)
+	return c
+}
+
+func say(c *http.Client, address string) (string, error) {
+	answer, err := c.Post("http://"+address+"/v1/say", "text/plain", strings.NewReader("hello"))
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	said, err := io.ReadAll(answer.Body)
+	return string(said), err
+}
+
+// Who speaks how to whom, before and after TLS is required.
+func TestTransport(t *testing.T) {
+	t.Parallel()
+	own, other := newAuthority(t), newAuthority(t)
+	now, later := time.Now().Add(-time.Second), time.Now().Add(time.Hour)
+	for name, c := range map[string]struct {
+		server   map[string]string // more files than none
+		required bool              // by the server
+		trust    Authorities
+		want     string // what the server answers; empty: nothing reaches it
+		fault    error
+	}{
+		"both know":                            {own.files("a"), false, Authorities{PEM: own.pem}, "tls hello", nil},
+		"both know and require":                {own.files("a"), true, Authorities{own.pem, now}, "tls hello", nil},
+		"the client does not know yet":         {own.files("a"), false, Authorities{}, "plain hello", nil},
+		"the server requires, a plain client":  {own.files("a"), true, Authorities{}, `{"code":"TLS_REQUIRED","message":"this port takes calls over TLS only"}` + "\n", nil},
+		"the server has no certificate yet":    {nil, false, Authorities{own.pem, later}, "plain hello", nil},
+		"a server without one, required":       {nil, false, Authorities{own.pem, now}, "", Required},
+		"required, and nothing to verify with": {own.files("a"), false, Authorities{From: now}, "", Required},
+		"another authority":                    {other.files("a"), false, Authorities{own.pem, later}, "", nil},
+		"another authority, required":          {other.files("a"), true, Authorities{own.pem, now}, "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			put(t, dir, c.server)
+			if c.required {
+				put(t, dir, past)
+			}
+			address := listen(t, Open(dir))
+			client := caller(t, c.trust)
+			said, err := say(client, address)
+			if said != c.want || (err == nil) != (c.want != "") || c.fault != nil && !errors.Is(err, c.fault) {
+				t.Errorf("%q, %v", said, err)
+			}
+			if err != nil && c.fault == nil {
+				var untrusted *tls.CertificateVerificationError
+				var dial *net.OpError
+				if !errors.As(err, &untrusted) || !errors.As(err, &dial) || dial.Op != "dial" {
+					t.Errorf("%v", err)
+				}
+			}
+			answer, err := http.Get("http://" + address + "/healthz") // as a probe does
+			if err != nil {
+				t.Fatal(err)
+			}
+			said2, _ := io.ReadAll(answer.Body)
+			_ = answer.Body.Close()
+			http.DefaultClient.CloseIdleConnections()
+			if answer.StatusCode != http.StatusOK || string(said2) != "plain" {
+				t.Errorf("a probe gets %d %q", answer.StatusCode, said2)
+			}
+		})
+	}
+}
+
+// A server of an earlier version, which knows nothing of TLS, is called plain until TLS is required.
+func TestAnEarlierServer(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, over(r)) })}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.Serve(l) }()
+	defer func() { _ = s.Close(); <-done }()
+	own := newAuthority(t)
+	if said, err := say(caller(t, Authorities{own.pem, time.Now().Add(time.Hour)}), l.Addr().String()); err != nil || said != "plain" {
+		t.Errorf("%q, %v", said, err)
+	}
+	if said, err := say(caller(t, Authorities{own.pem, time.Now()}), l.Addr().String()); !errors.Is(err, Required) {
+		t.Errorf("%q, %v", said, err)
+	}
+}
+
+// A certificate comes, and is replaced by one of another authority, while server and clients run. Files that do not
+// fit together change nothing. What is required once stays.
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	f := Open(dir)
+	address := listen(t, f)
+	client := caller(t, f)
+	becomes := func(name, want string) {
+		t.Helper()
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			client.CloseIdleConnections()
+			said, err := say(client, address)
+			served := ""
+			if pair := f.Certificate(); pair != nil {
+				served = pair.Leaf.Subject.CommonName
+			}
+			if err == nil && said == want && served == name {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%q with the certificate %q, %v", said, served, err)
+			}
+		}
+	}
+	becomes("", "plain hello")
+	first, second := newAuthority(t), newAuthority(t)
+	put(t, dir, first.files("first"))
+	becomes("first", "tls hello")
+
+	next := second.files("second")
+	put(t, dir, map[string]string{port.AgentCertificateFile: next[port.AgentCertificateFile]}) // the key is missing
+	time.Sleep(2 * rereadInterval)
+	becomes("first", "tls hello")
+	next[port.AgentTrustFile] = second.pem + first.pem
+	put(t, dir, next)
+	put(t, dir, past)
+	becomes("second", "tls hello")
+	if !f.Required() {
+		t.Error("TLS is not required")
+	}
+	if err := os.Remove(filepath.Join(dir, port.RequiredFromFile)); err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, map[string]string{port.ClientsFile: port.ClientsRequire})
+	for deadline := time.Now().Add(10 * time.Second); !f.ClientsRequired(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("clients are not required to use TLS")
+		}
+	}
+	if !f.Required() {
+		t.Error("TLS is not required any more")
+	}
+}
+
+// A connection that says nothing, and one that stops within its handshake, hold up no other one, and end with the server.
+func TestASlowClient(t *testing.T) {
+	t.Parallel()
+	own := newAuthority(t)
+	dir := t.TempDir()
+	put(t, dir, own.files("a"))
+	address := listen(t, Open(dir))
+	for _, first := range []string{"", "\x16\x03"} {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := io.WriteString(conn, first); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client := caller(t, Authorities{PEM: own.pem})
+	client.Timeout = 3 * time.Second
+	if said, err := say(client, address); err != nil || said != "tls hello" {
+		t.Errorf("%q, %v", said, err)
+	}
+}
+
+// switched is a Trust whose requirement comes while connections are open.
+type switched struct {
+	Authorities
+	required bool
+}
+
+func (s *switched) Required() bool { return s.required }
+
+// A plain connection that is open when TLS becomes required carries no token any more.
+func TestAnOpenConnection(t *testing.T) {
+	t.Parallel()
+	own := newAuthority(t)
+	dir := t.TempDir()
+	f := Open(dir)
+	address := listen(t, f)
+	trust := &switched{}
+	client := caller(t, trust)
+	if said, err := say(client, address); err != nil || said != "plain hello" {
+		t.Fatalf("%q, %v", said, err)
+	}
+	put(t, dir, own.files("a"))
+	time.Sleep(2 * rereadInterval)
+	trust.PEM, trust.required = own.pem, true
+	if said, err := say(client, address); err != nil || said != "tls hello" {
+		t.Errorf("%q, %v", said, err)
+	}
+}
+
+// Clusters share no connections.
+func TestClients(t *testing.T) {
+	t.Parallel()
+	own, other := newAuthority(t), newAuthority(t)
+	dir := t.TempDir()
+	put(t, dir, own.files("a"))
+	address := listen(t, Open(dir))
+	var c Clients
+	a, b := c.For(Authorities{PEM: own.pem}), c.For(Authorities{PEM: other.pem})
+	defer a.CloseIdleConnections()
+	if a == b || a != c.For(Authorities{PEM: own.pem}) {
+		t.Error("the clients of two clusters are one, or those of one are two")
+	}
+	if said, err := say(a, address); err != nil || said != "tls hello" {
+		t.Errorf("%q, %v", said, err)
+	}
+	if said, err := say(b, address); err == nil {
+		t.Errorf("%q from a server of another cluster", said)
+	}
+}
