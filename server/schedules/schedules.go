@@ -93,14 +93,14 @@ func (s *Service) get(ctx context.Context, in *Path) (*route.One[view.Schedule],
 	return route.OneOf(view.OfSchedule(o, time.Now()), err)
 }
 
-type pauseBody struct {
+type schedulePauseBody struct {
 	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"why, for those who read the schedule"`
 	DryRun bool   `json:"dryRun,omitempty" doc:"change nothing, and answer with the schedule as it would be"`
 }
 
 type changeRequest struct {
 	Path
-	Body *pauseBody
+	Body *schedulePauseBody
 }
 
 func (s *Service) pause(ctx context.Context, in *changeRequest) (*route.One[view.Schedule], error) {
