@@ -20,7 +20,7 @@ export function drawing({ states, edges }, present) {
   }
   const leaving = edges.filter((e) => e.from === present);
   const text = `The cluster is ${present}. ` + (leaving.length ? `From here it goes ${leaving.map((e) => `to ${e.to} on ${e.event}`).join(', ')}.` : 'Nothing leaves this state.');
-  return h('figure', { class: 'machine' },
+  return h('figure', { class: 'machine', tabindex: '0' }, // it scrolls on a narrow screen
     h('svg', { viewBox: '0 0 900 440', role: 'img', 'aria-label': text },
       h('defs', {}, marker('arrow'), marker('arrow-lit')),
       [...connections.values()].sort((a, b) => (a.from === present) - (b.from === present)).map((w) => connection(w, positions, connections, present)),

@@ -162,7 +162,7 @@ export class Visitor {
     const context = await this.browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
     if (process.env.STATIC) await context.route((url) => !url.pathname.startsWith('/v1/'), serveFile);
     const page = await context.newPage();
-    page.setDefaultTimeout(90000);
+    page.setDefaultTimeout(process.env.QUICK ? 20000 : 90000);
     page.on('pageerror', (e) => this.wrong.push(e.message));
     page.on('console', (m) => m.type() === 'error' && !/status of 4\d\d/.test(m.text()) && this.wrong.push(m.text()));
     await page.goto(`${this.server.url}/${place}`);
