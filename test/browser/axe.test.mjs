@@ -40,7 +40,7 @@ test('every page of the menu is looked at', { skip }, async () => {
   await page.getByRole('navigation').getByRole('link').first().waitFor();
   const menu = await page.getByRole('navigation').getByRole('link').evaluateAll((all) => all.map((a) => a.hash.split('/')[1]));
   const seen = new Set(pages().map(([, at]) => at.split('/')[1]));
-  assert.ok(menu.length > 10, menu.join());
+  assert.ok(menu.length >= 10, menu.join());
   assert.deepEqual(menu.filter((m) => !seen.has(m)), []);
   await page.context().close();
 });
