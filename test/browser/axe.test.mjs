@@ -1,11 +1,10 @@
 // axe-core looks for barriers on every page of the console: in light and dark colors, and on the width of a phone.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { Visitor, browse, missing, serve, violations } from './fixture.mjs';
+import { Visitor, browse, looks, missing, serve, violations } from './fixture.mjs';
 
 const skip = missing() || false;
 let server, browser, visitor, ids;
-const looks = { light: { colorScheme: 'light' }, dark: { colorScheme: 'dark' }, phone: { colorScheme: 'light', viewport: { width: 390, height: 844 } } };
 
 before(async () => {
   if (skip) return;

@@ -162,7 +162,7 @@ export class Visitor {
     const context = await this.browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
     if (process.env.STATIC) await context.route((url) => !url.pathname.startsWith('/v1/'), serveFile);
     const page = await context.newPage();
-    page.setDefaultTimeout(process.env.QUICK ? 20000 : 90000);
+    page.setDefaultTimeout(90000);
     page.on('pageerror', (e) => this.wrong.push(e.message));
     page.on('console', (m) => m.type() === 'error' && !/status of 4\d\d/.test(m.text()) && this.wrong.push(m.text()));
     await page.goto(`${this.server.url}/${place}`);
@@ -171,6 +171,9 @@ export class Visitor {
   // complaints returns failed scripts and violations of the content policy, without requests that a test has aborted.
   complaints() { return this.wrong.filter((w) => !/ERR_FAILED/.test(w)); }
 }
+
+// looks are the ways in which axe-core sees a page.
+export const looks = { light: { colorScheme: 'light' }, dark: { colorScheme: 'dark' }, phone: { colorScheme: 'light', viewport: { width: 390, height: 844 } } };
 
 // violations returns what axe-core finds on a page that keeps people out: its serious and critical findings, with their places.
 export async function violations(page) {
