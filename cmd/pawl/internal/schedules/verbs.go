@@ -171,7 +171,7 @@ type starter struct{ backend.Backend }
 // Exists implements schedule.Starter.
 func (s starter) Exists(ctx context.Context, run string) (bool, error) {
 	_, err := s.Run(ctx, run)
-	if fault.Of(err).Code == workflow.RunNotFound.Code {
+	if err != nil && fault.Of(err).Code == workflow.RunNotFound.Code {
 		return false, nil
 	}
 	return err == nil, err
