@@ -182,6 +182,8 @@ var table = map[string]layer{
 	"server/objects":                     {kind: edge, rule: serverRule, layers: stageLayers, libs: anyLib},
 	"server/rollouts":                    {kind: edge, rule: serverRule, layers: stageLayers, libs: anyLib},
 	"server/foundationdb":                {kind: edge, rule: serverRule, layers: slices.Concat(stageLayers, []string{"view/fdbview"}), libs: anyLib},
+	"server/schedules":                   {kind: edge, rule: serverRule, layers: stageLayers, libs: anyLib},
+	"server/workers":                     {kind: edge, rule: serverRule, layers: stageLayers, libs: anyLib},
 	"server/accounts":                    {kind: edge, rule: serverRule, layers: slices.Concat(stageLayers, []string{"server/auth"}), libs: anyLib},
 	"server/runs":                        {kind: edge, rule: serverRule, layers: slices.Concat(stageLayers, []string{"server/auth"}), libs: anyLib},
 	"server/clusters":                    {kind: edge, rule: serverRule, layers: slices.Concat(stageLayers, []string{"server/auth", "server/admission", "server/runs"}), libs: anyLib},

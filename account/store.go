@@ -97,16 +97,24 @@ type Entry struct {
 // OK is the Outcome of a successful call.
 const OK = "ok"
 
+// OutcomeRefused is the TrailQuery.Outcome of calls that did not succeed.
+const OutcomeRefused = "refused"
+
 // TrailQuery selects entries.
 type TrailQuery struct {
 	Visibility Visibility // whose calls
 	Target     string     // the whole target; empty: any
+	Account    string     // id of the caller; empty: any
+	Outcome    string     // OK: of successful calls; OutcomeRefused: of all others; empty: any
 	Before     int64      // only those with a lower Seq; 0: all
 	Limit      int        // 0: 100
 }
 
 // Sees reports whether the query selects an entry.
 func (q TrailQuery) Sees(e Entry) bool {
+	if q.Account != "" && q.Account != e.Account || q.Outcome != "" && (q.Outcome == OK) != (e.Outcome == OK) {
+		return false
+	}
 	if q.Target != "" && q.Target != e.Target || q.Before > 0 && e.Seq >= q.Before {
 		return false
 	}

@@ -70,6 +70,27 @@ type AskInputBody struct {
 // Autoscale defines model for Autoscale.
 type Autoscale = cluster.Autoscale
 
+// BackfillScheduleRequest defines model for BackfillScheduleRequest.
+type BackfillScheduleRequest struct {
+	// DryRun start nothing, and tell what would start
+	DryRun bool `json:"dryRun,omitzero"`
+
+	// From first tick
+	From time.Time `json:"from"`
+
+	// To last tick, not in the future
+	To time.Time `json:"to"`
+}
+
+// Backfilled defines model for Backfilled.
+type Backfilled struct {
+	Result string `json:"result"`
+
+	// Run id
+	Run  string    `json:"run"`
+	Tick time.Time `json:"tick"`
+}
+
 // BatchPreview defines model for BatchPreview.
 type BatchPreview = rollout.BatchPreview
 
@@ -458,6 +479,9 @@ type LinksInputBody struct {
 // ListOfAccount defines model for ListOfAccount.
 type ListOfAccount = Items[account.Account]
 
+// ListOfBackfilled defines model for ListOfBackfilled.
+type ListOfBackfilled = Items[Backfilled]
+
 // ListOfCatalogEntry defines model for ListOfCatalogEntry.
 type ListOfCatalogEntry = Items[view.CatalogEntry]
 
@@ -485,14 +509,45 @@ type ListOfKey = Items[view.Key]
 // ListOfLeak defines model for ListOfLeak.
 type ListOfLeak = Items[api.Leak]
 
+// ListOfLock defines model for ListOfLock.
+type ListOfLock = Items[Lock]
+
 // ListOfOffer defines model for ListOfOffer.
 type ListOfOffer = Items[api.Offer]
 
 // ListOfRun defines model for ListOfRun.
 type ListOfRun = Items[view.Run]
 
+// ListOfSchedule defines model for ListOfSchedule.
+type ListOfSchedule = Items[Schedule]
+
 // ListOfToken defines model for ListOfToken.
 type ListOfToken = Items[view.Token]
+
+// ListOfWorker defines model for ListOfWorker.
+type ListOfWorker = Items[Worker]
+
+// Lock defines model for Lock.
+type Lock struct {
+	// Denied who must not hold it
+	Denied []string `json:"denied"`
+
+	// Expired its time is over: anybody may take it
+	Expired bool `json:"expired"`
+
+	// Holder who holds it, or has held it; absent: it is free
+	Holder string `json:"holder,omitzero"`
+	Name   string `json:"name"`
+
+	// Since when the holder took it
+	Since time.Time `json:"since,omitzero"`
+
+	// Unreadable why its value cannot be read; nobody gets it then
+	Unreadable string `json:"unreadable,omitzero"`
+
+	// Until when it is free unless the holder extends it
+	Until time.Time `json:"until,omitzero"`
+}
 
 // LogLine defines model for LogLine.
 type LogLine = view.LogLine
@@ -695,6 +750,33 @@ type ScaleClusterRequest struct {
 	Size *int `json:"size,omitzero"`
 }
 
+// Schedule defines model for Schedule.
+type Schedule struct {
+	// Next the next ticks, at most 5; each begins offset later. None while it is paused
+	Next   []time.Time `json:"next"`
+	Object Object      `json:"object"`
+
+	// Offset a duration; absent: none
+	Offset string `json:"offset,omitzero"`
+
+	// State Active, Paused or Invalid; absent: no server has read it yet
+	State string `json:"state,omitzero"`
+
+	// When its calendar in a few words
+	//
+	// Examples: 30 1 * * * Europe/Berlin
+	When string `json:"when,omitzero"`
+}
+
+// SchedulePauseBody defines model for SchedulePauseBody.
+type SchedulePauseBody struct {
+	// DryRun change nothing, and answer with the schedule as it would be
+	DryRun bool `json:"dryRun,omitzero"`
+
+	// Reason why, for those who read the schedule
+	Reason string `json:"reason,omitzero"`
+}
+
 // ServedKind defines model for ServedKind.
 type ServedKind = driver.ServedKind
 
@@ -791,6 +873,12 @@ type Stop = view.Stop
 // Token defines model for Token.
 type Token = view.Token
 
+// TriggerScheduleRequest defines model for TriggerScheduleRequest.
+type TriggerScheduleRequest struct {
+	// Reason why, for the history of the run
+	Reason string `json:"reason,omitzero"`
+}
+
 // Unseen defines model for Unseen.
 type Unseen = api.Unseen
 
@@ -799,6 +887,30 @@ type Wait = view.Wait
 
 // Waiting defines model for Waiting.
 type Waiting = api.Waiting
+
+// Worker defines model for Worker.
+type Worker struct {
+	// Count runs that it owns
+	Count int `json:"count"`
+
+	// Expired its lease has ended. With runs: another worker takes them over. Without: it waits for work, or is gone
+	Expired bool `json:"expired"`
+
+	// Lease how long a renewal lasts
+	//
+	// Examples: 15s
+	Lease string `json:"lease"`
+	Name  string `json:"name"`
+
+	// Runs the oldest of them, at most 20
+	Runs []Run `json:"runs"`
+
+	// Since when it took its lease
+	Since time.Time `json:"since"`
+
+	// Until when its lease ends unless it renews it
+	Until time.Time `json:"until"`
+}
 
 // ListAccountsParams defines parameters for ListAccounts.
 type ListAccountsParams struct {
@@ -838,7 +950,13 @@ type LimitAccountParams struct {
 type ListAuditParams struct {
 	// Target id or path of the changed object
 	Target string `form:"target,omitempty" json:"target,omitzero"`
-	Limit  int    `form:"limit,omitempty" json:"limit,omitzero"`
+
+	// Account id or name of the caller
+	Account string `form:"account,omitempty" json:"account,omitzero"`
+
+	// Outcome of successful calls, or of all others
+	Outcome string `form:"outcome,omitempty" json:"outcome,omitzero"`
+	Limit   int    `form:"limit,omitempty" json:"limit,omitzero"`
 
 	// Cursor next of the previous page
 	Cursor string `form:"cursor,omitempty" json:"cursor,omitzero"`
@@ -1358,6 +1476,38 @@ type RunStepsParams struct {
 	Cursor string `form:"cursor,omitempty" json:"cursor,omitzero"`
 }
 
+// ListSchedulesParams defines parameters for ListSchedules.
+type ListSchedulesParams struct {
+	Limit int `form:"limit,omitempty" json:"limit,omitzero"`
+
+	// Cursor next of the previous page
+	Cursor string `form:"cursor,omitempty" json:"cursor,omitzero"`
+}
+
+// BackfillScheduleParams defines parameters for BackfillSchedule.
+type BackfillScheduleParams struct {
+	// IdempotencyKey The same key with the same request gives the same answer for 24 h.
+	IdempotencyKey string `json:"Idempotency-Key,omitzero"`
+}
+
+// PauseScheduleParams defines parameters for PauseSchedule.
+type PauseScheduleParams struct {
+	// IdempotencyKey The same key with the same request gives the same answer for 24 h.
+	IdempotencyKey string `json:"Idempotency-Key,omitzero"`
+}
+
+// ResumeScheduleParams defines parameters for ResumeSchedule.
+type ResumeScheduleParams struct {
+	// IdempotencyKey The same key with the same request gives the same answer for 24 h.
+	IdempotencyKey string `json:"Idempotency-Key,omitzero"`
+}
+
+// TriggerScheduleParams defines parameters for TriggerSchedule.
+type TriggerScheduleParams struct {
+	// IdempotencyKey The same key with the same request gives the same answer for 24 h.
+	IdempotencyKey string `json:"Idempotency-Key,omitzero"`
+}
+
 // ListTokensParams defines parameters for ListTokens.
 type ListTokensParams struct {
 	// Account id or name; absent: that of the caller
@@ -1439,6 +1589,8 @@ func (c *Client) LimitAccount(ctx context.Context, id string, body Limits, param
 func (c *Client) ListAudit(ctx context.Context, params ListAuditParams) (ListOfEntry, error) {
 	r := request{method: http.MethodGet, path: path("/v1/audit")}
 	r.addQuery("target", params.Target)
+	r.addQuery("account", params.Account)
+	r.addQuery("outcome", params.Outcome)
 	r.addQuery("limit", params.Limit)
 	r.addQuery("cursor", params.Cursor)
 	return send[ListOfEntry](ctx, c, r)
@@ -2040,6 +2192,48 @@ func (c *Client) RunSteps(ctx context.Context, id string, params RunStepsParams)
 	return send[Steps](ctx, c, r)
 }
 
+// ListSchedules list schedules with their next ticks: GET /v1/schedules.
+func (c *Client) ListSchedules(ctx context.Context, params ListSchedulesParams) (ListOfSchedule, error) {
+	r := request{method: http.MethodGet, path: path("/v1/schedules")}
+	r.addQuery("limit", params.Limit)
+	r.addQuery("cursor", params.Cursor)
+	return send[ListOfSchedule](ctx, c, r)
+}
+
+// GetSchedule read a schedule with its next ticks: GET /v1/schedules/{namespace}/{name}.
+func (c *Client) GetSchedule(ctx context.Context, namespace string, name string) (Schedule, error) {
+	r := request{method: http.MethodGet, path: path("/v1/schedules/{namespace}/{name}", namespace, name)}
+	return send[Schedule](ctx, c, r)
+}
+
+// BackfillSchedule start the runs of ticks of the past that have none: POST /v1/schedules/{namespace}/{name}/backfill.
+func (c *Client) BackfillSchedule(ctx context.Context, namespace string, name string, body BackfillScheduleRequest, params BackfillScheduleParams) (ListOfBackfilled, error) {
+	r := request{method: http.MethodPost, path: path("/v1/schedules/{namespace}/{name}/backfill", namespace, name), body: body, contentType: "application/json"}
+	r.addHeader("Idempotency-Key", params.IdempotencyKey)
+	return send[ListOfBackfilled](ctx, c, r)
+}
+
+// PauseSchedule pause a schedule: it starts nothing until it is resumed: POST /v1/schedules/{namespace}/{name}/pause.
+func (c *Client) PauseSchedule(ctx context.Context, namespace string, name string, body SchedulePauseBody, params PauseScheduleParams) (Schedule, error) {
+	r := request{method: http.MethodPost, path: path("/v1/schedules/{namespace}/{name}/pause", namespace, name), body: body, contentType: "application/json"}
+	r.addHeader("Idempotency-Key", params.IdempotencyKey)
+	return send[Schedule](ctx, c, r)
+}
+
+// ResumeSchedule end the pause of a schedule: POST /v1/schedules/{namespace}/{name}/resume.
+func (c *Client) ResumeSchedule(ctx context.Context, namespace string, name string, body SchedulePauseBody, params ResumeScheduleParams) (Schedule, error) {
+	r := request{method: http.MethodPost, path: path("/v1/schedules/{namespace}/{name}/resume", namespace, name), body: body, contentType: "application/json"}
+	r.addHeader("Idempotency-Key", params.IdempotencyKey)
+	return send[Schedule](ctx, c, r)
+}
+
+// TriggerSchedule start a run of a schedule now: POST /v1/schedules/{namespace}/{name}/trigger.
+func (c *Client) TriggerSchedule(ctx context.Context, namespace string, name string, body TriggerScheduleRequest, params TriggerScheduleParams) (Run, error) {
+	r := request{method: http.MethodPost, path: path("/v1/schedules/{namespace}/{name}/trigger", namespace, name), body: body, contentType: "application/json"}
+	r.addHeader("Idempotency-Key", params.IdempotencyKey)
+	return send[Run](ctx, c, r)
+}
+
 // ListTokens list bearer tokens, without the tokens: GET /v1/tokens.
 func (c *Client) ListTokens(ctx context.Context, params ListTokensParams) (ListOfToken, error) {
 	r := request{method: http.MethodGet, path: path("/v1/tokens")}
@@ -2062,4 +2256,10 @@ func (c *Client) RevokeToken(ctx context.Context, id string, params RevokeTokenP
 	r.addHeader("Idempotency-Key", params.IdempotencyKey)
 	_, err := send[struct{}](ctx, c, r)
 	return err
+}
+
+// ListWorkers list the processes that work on runs, with their leases and their oldest runs: GET /v1/workers.
+func (c *Client) ListWorkers(ctx context.Context) (ListOfWorker, error) {
+	r := request{method: http.MethodGet, path: path("/v1/workers")}
+	return send[ListOfWorker](ctx, c, r)
 }

@@ -21,6 +21,22 @@ type Backend interface {
 	Read(ctx context.Context, name string) ([]byte, error)
 }
 
+// ReservedPrefix begins the names of values that are kept beside the locks and are none.
+const ReservedPrefix = "pawl/"
+
+// Lister is a Backend that lists what it stores.
+type Lister interface {
+	// List returns at most limit values whose names are behind after, in the order of their names, and the clock of the
+	// backend.
+	List(ctx context.Context, after string, limit int) (values []Value, now time.Time, err error)
+}
+
+// Value is what a backend stores under a name.
+type Value struct {
+	Name string
+	Data []byte
+}
+
 // State is the value that a backend holds under the name of a lock, as JSON.
 type State struct {
 	Record *Record  `json:"record,omitempty"`

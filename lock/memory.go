@@ -3,6 +3,8 @@ package lock
 import (
 	"bytes"
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -42,4 +44,19 @@ func (m *Memory) Read(ctx context.Context, name string) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return bytes.Clone(m.values[name]), nil
+}
+
+// List implements Lister.
+func (m *Memory) List(ctx context.Context, after string, limit int) (values []Value, now time.Time, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, now, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(m.values)) {
+		if name > after && len(values) < limit {
+			values = append(values, Value{Name: name, Data: bytes.Clone(m.values[name])})
+		}
+	}
+	return values, time.Now(), nil
 }

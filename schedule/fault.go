@@ -9,6 +9,11 @@ var (
 		Title:  "the spec of the schedule cannot be used",
 		Remedy: "Fix what the message names and apply the schedule again.",
 	})
+	RangeInvalid = fault.Declare(fault.Kind{
+		Code: "BACKFILL_INVALID", Class: fault.Invalid,
+		Title:  "the time of the backfill cannot be used",
+		Remedy: "Choose a time that has ended and holds at most 100 ticks; several backfills make up for more.",
+	})
 	ClockBehind = fault.Declare(fault.Kind{
 		Code: "SCHEDULE_CLOCK_BEHIND", Class: fault.Blocked,
 		Title:  "ticks later than now have been decided: a clock was ahead, or is behind",

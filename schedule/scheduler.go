@@ -129,7 +129,7 @@ func (s *Scheduler) step(ctx context.Context, o control.Object) (next time.Time,
 	if err != nil {
 		return next, false, s.refuse(ctx, o, status, err)
 	}
-	_, paused := o.Annotations[PauseAnnotation]
+	paused := Paused(o)
 	f := Facts{Timetable: timetable, Status: status, Generation: o.Generation, CreatedAt: o.CreatedAt, Paused: paused,
 		Subject: SubjectOf(o, timetable.Spec), Offset: timetable.Offset(o.UID), Now: s.options.Now()}
 	if timetable.Overlap == Skip && f.Due() {

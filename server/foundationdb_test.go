@@ -128,7 +128,7 @@ func TestFoundationDB(t *testing.T) {
 		{s, "POST", one + "/approve", `{"hash":"0"}`, "", 409, "TEST_PLAN_DIFFERS"},
 		{s, "POST", one + "/approve", `{}`, "", 422, "expected required property hash"},
 		{s, "POST", one + "/explode", `{}`, "", 404, "ROUTE_NOT_FOUND"},
-		{s, "GET", "/v1/session", "", "", 200, `"parts":["foundationdb"]`},
+		{s, "GET", "/v1/session", "", "", 200, `"parts":["foundationdb","workers"]`},
 		{s, "GET", "/v1/events?foundationdb=orders", "", "", 400, "is not namespace/name"},
 		{without, "GET", "/v1/foundationdb", "", "", 501, "NOT_SERVED"},
 		{without, "POST", one + "/release", "", "", 501, "NOT_SERVED"},

@@ -85,7 +85,7 @@ func TestRollouts(t *testing.T) {
 		{s, "POST", one + "/resume", `{}`, 422, "NOT_PAUSED"},
 		{s, "POST", one + "/undo", `{"batch":"2"}`, 422, "batch is for approve"},
 		{s, "POST", one + "/explode", `{}`, 404, "ROUTE_NOT_FOUND"},
-		{s, "GET", "/v1/session", "", 200, `"parts":["rollouts"]`},
+		{s, "GET", "/v1/session", "", 200, `"parts":["rollouts","workers"]`},
 		{s, "GET", "/v1/events?rollout=etcd", "", 400, "is not namespace/name"},
 		{without, "GET", "/v1/rollouts", "", 501, "NOT_SERVED"},
 		{without, "GET", "/v1/events?rollout=prod/etcd", "", 501, "NOT_SERVED"},

@@ -29,6 +29,7 @@ import (
 	"github.com/pawl-dev/pawl/cluster/service"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/lock"
 	"github.com/pawl-dev/pawl/machine/driver"
 	"github.com/pawl-dev/pawl/server/accounts"
 	"github.com/pawl-dev/pawl/server/admission"
@@ -43,7 +44,10 @@ import (
 	"github.com/pawl-dev/pawl/server/rollouts"
 	"github.com/pawl-dev/pawl/server/route"
 	"github.com/pawl-dev/pawl/server/runs"
+	"github.com/pawl-dev/pawl/server/schedules"
+	"github.com/pawl-dev/pawl/server/workers"
 	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
 // Options of a server. Only Engine is required.
@@ -51,6 +55,10 @@ type Options struct {
 	Engine  *workflow.Engine
 	Objects control.Objects // nil: objects are NOT_SERVED
 	Bulks   bool            // objects of kind Bulk are carried out
+	// Schedules says that objects of kind Schedule are carried out: the console has a page of them.
+	Schedules bool
+	// Locks are those that processes share, for /v1/locks; nil: NOT_SERVED.
+	Locks lock.Lister
 	// Rollouts are those of a Kubernetes cluster; nil: NOT_SERVED.
 	Rollouts rollouts.Source
 	// FoundationDB are the FoundationDB clusters of a Kubernetes cluster; nil: NOT_SERVED.
@@ -153,13 +161,22 @@ func build(o Options) *Server {
 
 // parts are what the server has besides runs.
 func (o *Options) parts() (parts []string) {
-	for name, has := range map[string]bool{"clusters": o.Clusters != nil, "objects": o.Objects != nil, "machines": o.Objects != nil && o.Kinds != nil, "rollouts": o.Rollouts != nil, "foundationdb": o.FoundationDB != nil, "bulks": o.Bulks} {
+	for name, has := range map[string]bool{"clusters": o.Clusters != nil, "objects": o.Objects != nil, "machines": o.Objects != nil && o.Kinds != nil, "rollouts": o.Rollouts != nil, "foundationdb": o.FoundationDB != nil, "bulks": o.Bulks, "schedules": o.Schedules, "workers": o.knowsWorkers(), "accounts": o.Accounts != nil} {
 		if has {
 			parts = append(parts, name)
 		}
 	}
 	slices.Sort(parts)
 	return parts
+}
+
+// knowsWorkers reports whether there is something at /v1/workers.
+func (o *Options) knowsWorkers() bool {
+	if o.Engine == nil {
+		return false
+	}
+	_, knows := o.Engine.Store().(runstore.Workers)
+	return knows
 }
 
 // addRoutes adds the routes of all resources.
@@ -173,6 +190,8 @@ func (s *Server) addRoutes(a *auth.Authenticator) {
 	flows := &flows.Service{Engine: o.Engine, Objects: o.Objects, Kinds: o.Kinds, Clusters: clusters}
 	rolled := &rollouts.Service{Source: o.Rollouts}
 	databases := &foundationdb.Service{Source: o.FoundationDB}
+	schedules := &schedules.Service{Engine: o.Engine, Objects: o.Objects}
+	workers := &workers.Service{Engine: o.Engine, Locks: o.Locks}
 	changes := map[string]func(context.Context, control.Ref) <-chan struct{}{}
 	if o.Rollouts != nil {
 		changes["rollout"] = o.Rollouts.Changes
@@ -183,7 +202,7 @@ func (s *Server) addRoutes(a *auth.Authenticator) {
 	s.events = events.New(events.Options{Changes: changes, Runs: runs, Clusters: clusters, Objects: o.Objects, Callers: callers, Notifier: o.Notifier, Identify: a.Identify,
 		Log: s.log, Heartbeat: o.Heartbeat, SlowReader: o.SlowReader, PollInterval: o.PollInterval})
 	for _, table := range []route.Table{
-		runs.Routes(), objects.Routes(), flows.Routes(), flows.FaultRoutes(), clusters.Routes(), clusters.LifecycleRoutes(), accounts.Routes(), rolled.Routes(s.api.OpenAPI().Components.Schemas), databases.Routes(),
+		runs.Routes(), objects.Routes(), flows.Routes(), flows.FaultRoutes(), clusters.Routes(), clusters.LifecycleRoutes(), accounts.Routes(), schedules.Routes(), workers.Routes(), rolled.Routes(s.api.OpenAPI().Components.Schemas), databases.Routes(),
 		s.events.Routes(s.api.OpenAPI().Components.Schemas), a.Routes(), s.healthRoutes(), s.documentRoutes(), docs.Routes(), s.mounted(),
 	} {
 		s.routes.Add(table)

@@ -354,6 +354,11 @@ func trail(t *testing.T, s account.Store) {
 	if got := read(account.TrailQuery{Visibility: account.Visibility{AccountID: "a1", DomainIDs: []string{"d1"}}, Limit: 7}); len(got) != 7 {
 		t.Errorf("a domain has %d entries", len(got))
 	}
+	everybody := account.Visibility{All: true}
+	same(t, "calls of an account", bare(read(account.TrailQuery{Visibility: everybody, Account: "a1", Limit: 2})), []account.Entry{want[0], want[2]})
+	same(t, "calls that succeed", bare(read(account.TrailQuery{Visibility: everybody, Outcome: account.OK})), want)
+	same(t, "calls that do not", read(account.TrailQuery{Visibility: everybody, Outcome: account.OutcomeRefused}), all[:1])
+	same(t, "a hidden account", read(account.TrailQuery{Visibility: account.Visibility{AccountID: "a1"}, Account: "a0"}), []account.Entry(nil))
 	if got := read(account.TrailQuery{}); len(got) != 0 {
 		t.Errorf("without visibility there are %d entries", len(got))
 	}

@@ -13,6 +13,9 @@ import { faultsPage, faultPage } from './faults.js';
 import { objectsPage } from './objects.js';
 import { objectPage } from './object.js';
 import { machinesPage, machinePage } from './machines.js';
+import { schedulesPage, schedulePage } from './schedules.js';
+import { workersPage } from './workers.js';
+import { accountsPage, accountPage, auditPage } from './accounts.js';
 import { leaksPage } from './leaks.js';
 import { rolloutsPage, rolloutPage } from './rollouts.js';
 import { databasesPage, databasePage } from './foundationdb.js';
@@ -30,9 +33,13 @@ const pages = [
   ['runs', 'Runs', runsPage, runPage, true],
   ['flows', 'Flows', flowsPage, flowPage, true],
   ['faults', 'Faults', faultsPage, faultPage, true],
+  ['schedules', 'Schedules', schedulesPage, schedulePage, true, 'schedules'],
+  ['workers', 'Workers', workersPage, workersPage, true, 'workers'],
   ['objects', 'Objects', objectsPage, objectPage, true, 'objects'],
   ['machines', 'Machines', machinesPage, machinePage, true, 'machines'],
   ['leaks', 'Leaks', leaksPage, leaksPage, true, 'clusters'],
+  ['accounts', 'Accounts', accountsPage, accountPage, true, 'accounts'],
+  ['audit', 'Audit', auditPage, auditPage, true, 'accounts'],
 ];
 
 let me = null;

@@ -25,8 +25,8 @@ export function selectionOf(filter, query) {
 
 // bulkBar shows the verbs for the marked runs; without marks, for all runs of the list.
 export function bulkBar({ marked, total, all, me, clear, done }) {
-  const why = marked.size ? '' : all.why ?? (total ? '' : 'The list is empty.');
-  const many = marked.size ? `${count(marked.size)} marked` : `All ${count(total ?? 0)} of this list`;
+  const why = marked.size ? '' : all.why ?? (total ? '' : total === undefined ? 'The runs are being counted …' : 'The list is empty.');
+  const many = marked.size ? `${count(marked.size)} marked` : total === undefined ? 'All of this list' : `All ${count(total)} of this list`;
   return html`<div class="actions bulk" role="group" aria-label="Many runs" data-key="bulk"><span class="help" data-key="many">${many}:</span>
     ${verbs.map((verb) => button(texts[verb][0], why, () => askMany(verb, marked.size ? { ids: [...marked].sort() } : all.selection, me, done), verb === 'cancel' ? 'danger' : ''))}
     ${marked.size ? html`<button type="button" data-key="clear" onclick=${clear}>Clear marks</button>` : null}</div>`;

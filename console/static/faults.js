@@ -2,8 +2,18 @@
 import { h, html, make, show } from './dom.js';
 import { get } from './api.js';
 import { guide } from './guide.js';
-import { live } from './live.js';
+import { Beat, live } from './live.js';
 import { count, facts, link, problem, prose, row, table } from './parts.js';
+
+const countEvery = 5000;
+
+// countingLive refreshes after events of runs, but not more often than counts may be read. It returns a function that ends it.
+function countingLive(refresh) {
+  const counting = new Beat(refresh, countEvery);
+  counting.now();
+  const end = live('/v1/events?type=run', () => counting.soon());
+  return () => { counting.end(); end(); };
+}
 
 const runsBy = (code) => `runs?${new URLSearchParams({ fault: code })}`;
 
@@ -31,8 +41,7 @@ export function faultsPage(main, { query }) {
       show(stuck, problem(error));
     }
   }
-  refresh();
-  return live('/v1/events?type=run', refresh);
+  return countingLive(refresh);
 }
 
 export function faultPage(main, { rest: [code], title }) {
@@ -52,6 +61,5 @@ export function faultPage(main, { rest: [code], title }) {
       show(view, problem(error));
     }
   }
-  refresh();
-  return live('/v1/events?type=run', refresh);
+  return countingLive(refresh);
 }

@@ -54,3 +54,24 @@ export function live(path, refresh, every, pause = gap) {
     setNote('');
   };
 }
+
+// Beat calls act at most once in `every` milliseconds, for what costs more than to be read at each event.
+export class Beat {
+  constructor(act, every) {
+    Object.assign(this, { act, every, last: -Infinity, timer: undefined });
+  }
+  // soon calls act as soon as the time allows, however often it is called meanwhile.
+  soon() {
+    const wait = this.last + this.every - Date.now();
+    if (wait <= 0) this.now(); else this.timer ??= setTimeout(() => this.now(), wait);
+  }
+  now() {
+    this.end();
+    this.last = Date.now();
+    this.act();
+  }
+  end() {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+  }
+}

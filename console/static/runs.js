@@ -2,11 +2,12 @@
 import { h, html, make, show } from './dom.js';
 import { get } from './api.js';
 import { bulkBar, selectionOf } from './bulk.js';
-import { live } from './live.js';
+import { Beat, live } from './live.js';
 import { runBadge } from './steps.js';
 import { Pager, age, count, link, path, problem, row, table } from './parts.js';
 
 const size = 100;
+const countEvery = 5000; // counts read many runs, so that they come less often than the list
 const phases = ['Queued', 'Running', 'Waiting', 'Paused', 'Cancelling', 'Cancelled', 'Succeeded'];
 const names = ['text', 'phase', 'flow', 'fault', 'subject', 'selector', 'since', 'until'];
 const spans = [['', 'at any time'], ['1h', 'in the last hour'], ['24h', 'in the last day'], ['168h', 'in the last week'], ['720h', 'in the last 30 days']];
@@ -35,8 +36,8 @@ export function runsPage(main, { query, me }) {
   const bulks = (me.parts ?? []).includes('bulks');
   const marked = new Set();
   const [counts, bar, list, told] = [make('div', {}), make('div', {}), make('div', {}), make('div', { 'aria-live': 'polite' })];
-  const pager = new Pager(size, () => refresh());
-  let shown = [], total, timer, turn = 0;
+  const pager = new Pager(size, () => readList());
+  let shown, total, timer, turn = 0, countTurn = 0;
 
   // set changes a filter, and the address with it, so that a reload and a copied link show the same list.
   function set(name, value) {
@@ -44,6 +45,9 @@ export function runsPage(main, { query, me }) {
     const kept = new URLSearchParams(Object.entries(filter).filter(([, v]) => v));
     history.replaceState(null, '', `#/runs${kept.size ? `?${kept}` : ''}`);
     pager.first();
+    turn++; // what is being read is of the old filter
+    countTurn++;
+    total = undefined;
     clear();
     clearTimeout(timer);
     timer = setTimeout(refresh, 250);
@@ -88,25 +92,47 @@ export function runsPage(main, { query, me }) {
   const drawCounts = (found) => show(counts, html`<div class="attention" role="group" aria-label="Counts" data-key="counts">
     ${phases.map((p) => found.phases.find((c) => c.name === p)).filter(Boolean).map((c) => chip('phase', c.name, c.runs))}${found.faults.slice(0, 5).map((c) => chip('fault', c.name, c.runs))}</div>`);
 
-  async function refresh() {
+  // The list is read after each event. Its counts have their own beat, but for a filter that changes.
+  const counting = new Beat(readCounts, countEvery);
+  const failed = (error) => show(list, problem(error));
+  const draw = () => {
+    if (!shown) return; // the counts came first
+    drawBar();
+    show(list, bulks && shown.length ? html`<button type="button" class="plain" data-key="mark" onclick=${markAll}>Mark all ${count(shown.length)} on this page</button>` : null,
+      table('Runs', bulks ? ['Mark', ...runColumns] : runColumns, runRows(shown, pick)), pager.view(shown.length, total));
+  };
+
+  async function readList() {
     const mine = ++turn;
+    try {
+      const page = await get('/v1/runs', { ...queryOf(filter), limit: size, cursor: pager.cursor });
+      if (mine !== turn) return;
+      pager.took(page);
+      shown = page.items;
+      draw();
+    } catch (error) {
+      if (mine === turn) failed(error);
+    }
+  }
+  async function readCounts() {
+    const mine = ++countTurn;
     try {
       const asked = queryOf(filter);
       const { phase, fault, ...wide } = asked;
-      const narrow = phase || fault;
-      const [page, all, exact] = await Promise.all([get('/v1/runs', { ...asked, limit: size, cursor: pager.cursor }), get('/v1/run-counts', wide), narrow ? get('/v1/run-counts', asked) : null]);
-      if (mine !== turn) return;
-      pager.took(page);
-      [shown, total] = [page.items, (exact ?? all).runs];
+      const [all, exact] = await Promise.all([get('/v1/run-counts', wide), phase || fault ? get('/v1/run-counts', asked) : null]);
+      if (mine !== countTurn) return;
+      total = (exact ?? all).runs;
       drawCounts(all);
-      drawBar();
-      show(list, bulks && shown.length ? html`<button type="button" class="plain" data-key="mark" onclick=${markAll}>Mark all ${count(shown.length)} on this page</button>` : null,
-        table('Runs', bulks ? ['Mark', ...runColumns] : runColumns, runRows(shown, pick)), pager.view(shown.length, total));
+      draw();
     } catch (error) {
-      if (mine === turn) show(list, problem(error));
+      if (mine === countTurn) failed(error);
     }
   }
+  const refresh = () => {
+    counting.now();
+    return readList();
+  };
   refresh();
-  const end = live('/v1/events?type=run,step', refresh);
-  return () => { turn++; clearTimeout(timer); end(); };
+  const end = live('/v1/events?type=run,step', () => { counting.soon(); return readList(); });
+  return () => { turn++; countTurn++; clearTimeout(timer); counting.end(); end(); };
 }

@@ -38,6 +38,7 @@ func Run(t *testing.T, open func(t *testing.T) lock.Backend) {
 		{"an unreadable lock stays as it is", unreadable},
 		{"who has no name gets no lock", ownerMissing},
 		{"no two are ever inside", exclusion},
+		{"all values are listed", list},
 	} {
 		t.Run(q.name, func(t *testing.T) { q.test(t, open(t)) })
 	}
@@ -327,5 +328,42 @@ func exclusion(t *testing.T, m lock.Backend) {
 	}
 	if count != 20 {
 		t.Fatalf("%d passes, want 20", count)
+	}
+}
+
+func list(t *testing.T, m lock.Backend) {
+	lister, ok := m.(lock.Lister)
+	if !ok {
+		t.Skip("the backend lists nothing")
+	}
+	before := time.Now().Add(-time.Minute)
+	for _, name := range []string{"b", "a/2", "a/1", "gone"} {
+		put(t, m, name, []byte("of "+name))
+	}
+	put(t, m, "gone", nil)
+	for _, c := range []struct {
+		after string
+		limit int
+		want  []string
+	}{{"", 10, []string{"a/1", "a/2", "b"}}, {"", 2, []string{"a/1", "a/2"}}, {"a/1", 2, []string{"a/2", "b"}}, {"a/11", 1, []string{"a/2"}}, {"b", 2, nil}} {
+		values, now, err := lister.List(t.Context(), c.after, c.limit)
+		if err != nil || now.Before(before) {
+			t.Fatalf("list after %q: %v, at %s", c.after, err, now)
+		}
+		var names []string
+		for _, v := range values {
+			names = append(names, v.Name)
+			if string(v.Data) != "of "+v.Name {
+				t.Errorf("%s has the value %q", v.Name, v.Data)
+			}
+		}
+		if !slices.Equal(names, c.want) {
+			t.Errorf("after %q, %d at most: %q, want %q", c.after, c.limit, names, c.want)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := lister.List(ended, "", 1); err == nil {
+		t.Error("a list in an ended context succeeds")
 	}
 }

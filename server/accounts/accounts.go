@@ -189,14 +189,25 @@ func revoke(ctx context.Context, d *account.Service, who account.Account, in *st
 }
 
 func listAudit(ctx context.Context, d *account.Service, who account.Account, in *struct {
-	Target string `query:"target" doc:"id or path of the changed object"`
+	Target  string `query:"target" doc:"id or path of the changed object"`
+	Account string `query:"account" doc:"id or name of the caller"`
+	Outcome string `query:"outcome" enum:"ok,refused" doc:"of successful calls, or of all others"`
 	Paged
 }) (*route.ListOf[account.Entry], error) {
+	q := account.TrailQuery{Target: in.Target, Outcome: in.Outcome}
+	if in.Account != "" {
+		a, err := d.Find(ctx, who, in.Account)
+		if err != nil {
+			return nil, err
+		}
+		q.Account = a.ID
+	}
 	return pageOf(in.Paged, func(e account.Entry) string { return strconv.FormatInt(e.Seq, 10) }, func(p account.Page) ([]account.Entry, error) {
 		before, err := strconv.ParseInt(cmp.Or(p.After, "0"), 10, 64)
 		if err != nil || before < 0 {
 			return nil, route.CursorInvalid.Errorf("cursor %q", in.Cursor)
 		}
-		return d.Trail(ctx, who, account.TrailQuery{Target: in.Target, Before: before, Limit: p.Limit})
+		q.Before, q.Limit = before, p.Limit
+		return d.Trail(ctx, who, q)
 	})
 }

@@ -31,7 +31,7 @@ type Me struct {
 	Account string     `json:"account,omitempty"`
 	Domain  string     `json:"domain,omitempty"`
 	Version string     `json:"version,omitempty" doc:"of the server"`
-	Parts   []string   `json:"parts,omitempty" enum:"bulks,clusters,foundationdb,machines,objects,rollouts" doc:"what the server has besides runs"`
+	Parts   []string   `json:"parts,omitempty" enum:"accounts,bulks,clusters,foundationdb,machines,objects,rollouts,schedules,workers" doc:"what the server has besides runs"`
 }
 
 func (a *Authenticator) me(ctx context.Context) Me {

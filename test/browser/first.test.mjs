@@ -45,7 +45,7 @@ async function signIn(place) {
 test('a server without clusters opens on its runs', { skip }, async () => {
   const page = await signIn('');
   await page.getByRole('heading', { name: 'Runs' }).waitFor();
-  assert.deepEqual(await page.getByRole('navigation').getByRole('link').allTextContents(), ['Runs', 'Flows', 'Faults', 'Objects', 'Machines']);
+  assert.deepEqual(await page.getByRole('navigation').getByRole('link').allTextContents(), ['Runs', 'Flows', 'Faults', 'Schedules', 'Workers', 'Objects', 'Machines', 'Accounts', 'Audit']);
   assert.equal(await page.locator('.fault').count(), 0);
   await page.context().close();
 });

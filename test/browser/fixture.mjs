@@ -172,6 +172,16 @@ export class Visitor {
   complaints() { return this.wrong.filter((w) => !/ERR_FAILED/.test(w)); }
 }
 
+// looks are the ways in which axe-core sees a page.
+export const looks = { light: { colorScheme: 'light' }, dark: { colorScheme: 'dark' }, phone: { colorScheme: 'light', viewport: { width: 390, height: 844 } } };
+
+// violations returns what axe-core finds on a page that keeps people out: its serious and critical findings, with their places.
+export async function violations(page) {
+  if (!await page.evaluate(() => 'axe' in window)) await page.evaluate(readFileSync(new URL('node_modules/axe-core/axe.min.js', import.meta.url), 'utf8')); // the policy of the console refuses a script element
+  const found = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+  return found.violations.filter((v) => ['serious', 'critical'].includes(v.impact)).flatMap((v) => v.nodes.map((n) => `${v.id} at ${n.target.join(' ')}: ${n.any[0]?.message ?? v.help}`));
+}
+
 export const row = (page, name) => page.getByRole('row', { name: new RegExp(`^${name}\\b`) });
 export const at = (page, text) => page.locator('.title .badge', { hasText: text }).waitFor();
 

@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { Visitor, at, browse, lineOf, missing, root, shots } from './fixture.mjs';
+import { Visitor, at, browse, lineOf, looks, missing, root, shots, violations } from './fixture.mjs';
 
 const binary = process.env.PAWL ?? join(root, 'bin/pawl');
 const stager = process.env.DATABASES ?? join(root, 'bin/databases');
@@ -253,6 +253,19 @@ test('neither the dark nor a phone is too narrow for the page', { skip }, async 
 test('the page is served with the strict policy', { skip }, async () => {
   const policy = (await fetch(server.url)).headers.get('Content-Security-Policy');
   assert.match(policy, /^default-src 'none'; script-src 'self'; style-src 'self';.*require-trusted-types-for 'script'; trusted-types 'none'$/);
+});
+
+test('no page of FoundationDB has a serious barrier', { skip, timeout: 300000 }, async () => {
+  const found = [];
+  for (const [look, options] of Object.entries(looks)) {
+    for (const address of ['#/foundationdb', big]) {
+      const page = await visitor.open(address, options);
+      await page.getByRole('row', { name: /orders/ }).or(page.locator('.zones button')).first().waitFor();
+      found.push(...(await violations(page)).map((v) => `${address}, ${look}: ${v}`));
+      await page.context().close();
+    }
+  }
+  assert.deepEqual(found, []);
 });
 
 test('the browser had nothing to complain of at FoundationDB', { skip }, () => {

@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { Visitor, at, browse, lineOf, missing, press, root, shots } from './fixture.mjs';
+import { Visitor, at, browse, lineOf, looks, missing, press, root, shots, violations } from './fixture.mjs';
 
 const binary = process.env.PAWL ?? join(root, 'bin/pawl');
 const stager = process.env.STAGE ?? join(root, 'bin/stage');
@@ -123,6 +123,19 @@ test('a page of another site and a foreign name are refused', { skip }, async ()
   };
   await refused({ Origin: 'https://evil.example' }, 'ORIGIN_REFUSED');
   await refused({ 'Sec-Fetch-Site': 'cross-site' }, 'ORIGIN_REFUSED');
+});
+
+test('no page of Rollouts has a serious barrier', { skip, timeout: 300000 }, async () => {
+  const found = [];
+  for (const [look, options] of Object.entries(looks)) {
+    for (const address of ['#/rollouts', '#/rollouts/default/etcd']) {
+      const page = await visitor.open(address, options);
+      await page.getByRole('row', { name: /etcd/ }).or(page.locator('.batch')).first().waitFor();
+      found.push(...(await violations(page)).map((v) => `${address}, ${look}: ${v}`));
+      await page.context().close();
+    }
+  }
+  assert.deepEqual(found, []);
 });
 
 test('the browser had nothing to complain of at rollouts', { skip }, () => {

@@ -137,6 +137,30 @@ test('the list of runs has filters in its address and counts, and asks many runs
   await page.context().close();
 });
 
+test('the list follows each event, its counts every few seconds', { skip }, async () => {
+  const start = (n) => server.api('POST', '/v1/runs', { flow: 'Greet', subject: `demo/default/beat${n}` });
+  const page = await open('#/runs?text=demo/default/beat');
+  await page.getByText('Runs: none.').waitFor();
+  const asked = { '/v1/runs': 0, '/v1/run-counts': 0 };
+  page.on('request', (r) => { asked[new URL(r.url()).pathname]++; });
+  const counts = page.getByRole('group', { name: 'Counts' });
+  for (const n of [1, 2, 3, 4]) {
+    await start(n);
+    await row(page, `Mark run \\w+ \\w+ Greet demo/default/beat${n}`).waitFor();
+  }
+  await counts.getByRole('button', { name: 'Waiting 4' }).waitFor();
+  await page.locator('.range', { hasText: '1–4 of 4' }).waitFor();
+  assert.ok(asked['/v1/runs'] >= 4, `the list was read ${asked['/v1/runs']} times`);
+  assert.ok(asked['/v1/run-counts'] < asked['/v1/runs'], `the counts were read ${asked['/v1/run-counts']} times, the list ${asked['/v1/runs']} times`);
+  // a filter that changes counts at once
+  const before = asked['/v1/run-counts'];
+  await page.getByLabel('Phase').selectOption('Paused');
+  await page.locator('.range', { hasText: 'nothing' }).waitFor();
+  await page.waitForFunction((text) => document.querySelector('.bulk .why')?.textContent === text, 'The list is empty.', { timeout: 4000 });
+  assert.ok(asked['/v1/run-counts'] > before);
+  await page.context().close();
+});
+
 test('an upgrade offers the other versions, shows what it replaces, and asks about the last control node', { skip }, async () => {
   const c = made.older;
   const page = await open(`#/clusters/${c.id}`);

@@ -23,7 +23,7 @@ const (
 
 // Memory is a Store without durability, for tests and for programs whose runs may end with the
 // process. Several workers of one process can share it. It implements Claimer, Lister, Definitions,
-// Retainer, Logs and Limiter, starts no goroutine and has no timer.
+// Retainer, Logs, Limiter and Workers, starts no goroutine and has no timer.
 type Memory struct {
 	mu           sync.Mutex
 	runs         map[string]*memoryRun
@@ -48,6 +48,7 @@ var (
 	_ Retainer    = (*Memory)(nil)
 	_ Logs        = (*Memory)(nil)
 	_ Limiter     = (*Memory)(nil)
+	_ Workers     = (*Memory)(nil)
 )
 
 // memoryRun is a stored run. row holds no records: they are in steps. StepRecord.Row is the
@@ -79,6 +80,7 @@ type memorySubject struct {
 
 type memoryWorker struct {
 	name  string
+	since time.Time
 	until time.Time
 	lease time.Duration
 	lost  bool // its lease has expired

@@ -1,7 +1,9 @@
 package runstore
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -166,6 +168,9 @@ func (m *Memory) worker(name string, lease time.Duration, now time.Time) *memory
 	if lease > 0 {
 		w.lease = lease
 	}
+	if w.since.IsZero() || w.lost {
+		w.since = now
+	}
 	w.lost = false
 	if until := now.Add(w.lease); until.After(w.until) {
 		w.until = until
@@ -304,4 +309,28 @@ func (h *dueHeap) down(i int) {
 func (h *dueHeap) swap(i, j int) {
 	h.runs[i], h.runs[j] = h.runs[j], h.runs[i]
 	h.runs[i].heapAt, h.runs[j].heapAt = i+1, j+1
+}
+
+// Workers returns the workers. See Workers.
+func (m *Memory) Workers(ctx context.Context) ([]Worker, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	var list []Worker
+	for _, w := range m.workers {
+		if w.lost {
+			continue
+		}
+		one := Worker{Name: w.name, Since: w.since.UTC(), Until: w.until.UTC(), Lease: w.lease, Expired: !now.Before(w.until), Count: len(w.runs)}
+		owned := slices.SortedFunc(maps.Keys(w.runs), func(a, b *memoryRun) int { return cmp.Compare(a.number, b.number) })
+		for _, run := range owned[:min(len(owned), MaxOwned)] {
+			one.Runs = append(one.Runs, run.row.ID)
+		}
+		list = append(list, one)
+	}
+	slices.SortFunc(list, func(a, b Worker) int { return cmp.Compare(a.Name, b.Name) })
+	return list, nil
 }

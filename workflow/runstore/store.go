@@ -117,6 +117,27 @@ type Loaded struct {
 	Signals []runtype.Signal
 }
 
+// Workers is a store that knows which workers share it.
+type Workers interface {
+	// Workers returns the workers that have claimed and were neither released nor replaced, in the order of their names. A
+	// worker whose lease has ended stays in the list for a time: see Worker.Expired.
+	Workers(ctx context.Context) ([]Worker, error)
+}
+
+// Worker is a process that claims runs.
+type Worker struct {
+	Name    string
+	Since   time.Time     // when it took its lease
+	Until   time.Time     // when its lease ends unless it renews it
+	Lease   time.Duration // how long a renewal lasts
+	Expired bool          // its lease has ended. With runs: the next claim of another worker gives them away. Without: it waits for work, or is gone
+	Count   int           // runs that it owns
+	Runs    []string      // their ids, the oldest first, at most MaxOwned
+}
+
+// MaxOwned bounds Worker.Runs.
+const MaxOwned = 20
+
 // Limiter is a store that limits by key how many runs run at once. A run without an active run of its
 // subject starts when it is the first of all its keys and each of them has a free place; it takes all its
 // places in one step. The first of a key is the run with the lowest Rank. A run keeps its places until it ends,

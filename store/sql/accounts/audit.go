@@ -63,6 +63,13 @@ func visibilityOf(q account.TrailQuery) (where string, args []any) {
 	if q.Target != "" {
 		all = append(all, "target = "+arg(q.Target))
 	}
+	if q.Account != "" {
+		all = append(all, "account_id = "+arg(q.Account))
+	}
+	if q.Outcome != "" {
+		equals := map[bool]string{true: "=", false: "<>"}[q.Outcome == account.OK]
+		all = append(all, "outcome "+equals+" "+arg(account.OK))
+	}
 	if q.Before > 0 {
 		all = append(all, "seq < "+arg(q.Before))
 	}

@@ -65,3 +65,19 @@ func (l store) value(s db.Session, name string) (value []byte, err error) {
 	})
 	return value, err
 }
+
+// List implements lock.Lister. It reads the clock after the values, as Transact does.
+func (l store) List(ctx context.Context, after string, limit int) (values []lock.Value, now time.Time, err error) {
+	err = l.m.Read(ctx, func(s db.Session) error {
+		values = nil
+		err := s.Query(`SELECT name, value FROM lock WHERE name > $1 ORDER BY name LIMIT $2`, []any{after, int64(limit)}, func(r db.Row) error {
+			values = append(values, lock.Value{Name: r.Text(0), Data: r.Bytes(1)})
+			return nil
+		})
+		if err == nil {
+			now, err = l.m.Clock(s)
+		}
+		return err
+	})
+	return values, now, err
+}

@@ -33,11 +33,13 @@ var (
 	_ runstore.Retainer    = (*Store)(nil)
 	_ runstore.Logs        = (*Store)(nil)
 	_ runstore.Limiter     = (*Store)(nil)
+	_ runstore.Workers     = (*Store)(nil)
 )
 
 // Dialect is the part of a run store that differs between the databases.
 type Dialect interface {
 	runstore.Claimer
+	runstore.Workers
 	// Create stores a new run, or queues it behind the active run of its subject.
 	Create(ctx context.Context, n *NewRun) (Created, error)
 	// Save implements runstore.Store.
@@ -108,6 +110,11 @@ type Created struct {
 	Key, Queue, Epoch, NextAt int64
 	Phase                     runtype.Phase
 	Owner                     string
+}
+
+// Workers implements runstore.Workers.
+func (s *Store) Workers(ctx context.Context) ([]runstore.Worker, error) {
+	return s.dialect.Workers(ctx)
 }
 
 // Create implements runstore.Store.

@@ -3,7 +3,9 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -413,4 +415,72 @@ func testWorkers(t *testing.T, h Harness) {
 			t.Errorf("%d of %d runs were claimed", len(seen), n)
 		}
 	})
+}
+
+func testListOfWorkers(t *testing.T, h Harness) {
+	x := open(t, h)
+	workers, c := optional[runstore.Workers](x), x.claimer()
+	list := func() map[string]runstore.Worker {
+		found, err := workers.Workers(x.Context())
+		if err != nil {
+			x.Fatal(err)
+		}
+		if !slices.IsSortedFunc(found, func(a, b runstore.Worker) int { return strings.Compare(a.Name, b.Name) }) {
+			x.Errorf("not in the order of their names: %+v", found)
+		}
+		named := map[string]runstore.Worker{}
+		for _, w := range found {
+			named[w.Name] = w
+		}
+		return named
+	}
+	x.wantEqual("workers of an empty store", len(list()), 0)
+
+	began := time.Now().Add(-time.Minute)
+	var ids []string
+	for range runstore.MaxOwned + 3 {
+		r := x.createClaimed("")
+		ids = append(ids, r.ID)
+	}
+	x.claim(c, runstore.Claim{Worker: "b", Limit: 1, Lease: time.Minute})
+	mine := x.claim(c, runstore.Claim{Worker: "a", Limit: 100, Lease: 2 * time.Minute})
+	x.claim(c, runstore.Claim{Worker: "idle", Limit: 1, Lease: time.Minute})
+	found := list()
+	x.wantEqual("workers", slices.Sorted(maps.Keys(found)), []string{"a", "b", "idle"})
+	a, b, idle := found["a"], found["b"], found["idle"]
+	x.wantEqual("counts", []int{a.Count, b.Count, idle.Count}, []int{len(mine.Runs), 1, 0})
+	x.wantEqual("listed runs", []int{len(a.Runs), len(b.Runs), len(idle.Runs)}, []int{runstore.MaxOwned, 1, 0})
+	ordered := []string{}
+	for _, id := range ids {
+		if id != b.Runs[0] {
+			ordered = append(ordered, id)
+		}
+	}
+	x.wantEqual("the oldest runs", a.Runs, ordered[:runstore.MaxOwned])
+	if a.Since.Before(began) || a.Until.Sub(a.Since) < time.Minute || a.Lease != 2*time.Minute || a.Expired || idle.Expired {
+		x.Errorf("a is %+v, idle is %+v", a, idle)
+	}
+
+	// a lease that ends, the runs of which another worker takes
+	x.claim(c, runstore.Claim{Worker: "short", Limit: 1, Lease: h.Lease})
+	short := x.createClaimed("")
+	if _, err := c.ClaimRun(x.Context(), "short", short.ID, h.Lease); err != nil {
+		x.Fatal(err)
+	}
+	x.waitUntil("the lease ends", func() bool { return list()["short"].Expired })
+	x.wantEqual("runs of the expired worker", list()["short"].Runs, []string{short.ID})
+	x.waitUntil("the lease ends", func() bool {
+		x.claim(c, runstore.Claim{Worker: "b", Limit: 100, Lease: time.Minute})
+		return slices.Contains(list()["b"].Runs, short.ID)
+	})
+	if left, there := list()["short"]; there && left.Count > 0 {
+		x.Errorf("the lost worker still has runs: %+v", left)
+	}
+
+	if err := c.Release(x.Context(), "a"); err != nil {
+		x.Fatal(err)
+	}
+	if _, there := list()["a"]; there {
+		x.Error("a released worker is in the list")
+	}
 }

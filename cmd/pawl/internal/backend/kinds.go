@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/bulk"
+	"github.com/pawl-dev/pawl/lock"
 	"github.com/pawl-dev/pawl/machine/driver"
 	"github.com/pawl-dev/pawl/notification"
 	"github.com/pawl-dev/pawl/schedule"
@@ -50,7 +51,7 @@ func IsOwn(kind string) bool {
 
 // kindsName is where a server keeps the kinds that it serves, beside the locks:
 // commands that open its store read there which kinds are served.
-const kindsName = "pawl/kinds"
+const kindsName = lock.ReservedPrefix + "kinds"
 
 // KeepKinds writes down what this server serves. In a database that several
 // servers share, the kinds of others stay.

@@ -69,15 +69,7 @@ func (a verbs) pauseCommand() *cobra.Command {
 			if reason != "" {
 				why += ": " + reason
 			}
-			return a.change(ctx, objects, ref, "paused", func(o *control.Object) error {
-				if o.Annotations == nil {
-					o.Annotations = map[string]string{}
-				}
-				if _, already := o.Annotations[schedule.PauseAnnotation]; !already {
-					o.Annotations[schedule.PauseAnnotation] = why
-				}
-				return nil
-			})
+			return a.change(ctx, objects, ref, "paused", func(o *control.Object) { schedule.Pause(o, why) })
 		})
 	cmd.Flags().StringVar(&reason, "reason", "", "`text` for describe")
 	return cmd
@@ -86,45 +78,30 @@ func (a verbs) pauseCommand() *cobra.Command {
 func (a verbs) resumeCommand() *cobra.Command {
 	return a.verb("resume", "End a pause; what was due meanwhile is not made up for", "  pawl schedule resume nightly", cli.Looks,
 		func(ctx context.Context, _ backend.Backend, objects control.Objects, ref control.Ref) error {
-			return a.change(ctx, objects, ref, "resumed", func(o *control.Object) error {
-				delete(o.Annotations, schedule.PauseAnnotation)
-				return nil
-			})
+			return a.change(ctx, objects, ref, "resumed", schedule.Resume)
 		})
 }
 
-func (a verbs) change(ctx context.Context, objects control.Objects, ref control.Ref, word string, change func(*control.Object) error) error {
-	o, err := control.Modify(ctx, objects, ref, change)
+func (a verbs) change(ctx context.Context, objects control.Objects, ref control.Ref, word string, change func(*control.Object)) error {
+	o, err := control.Modify(ctx, objects, ref, func(o *control.Object) error { change(o); return nil })
 	if err != nil {
 		return err
 	}
 	return a.Emit(o, []string{o.Ref.String()}, func() string { return o.Ref.String() + " " + word + "\n" })
 }
 
-// pending reads what a schedule starts.
-func pending(ctx context.Context, objects control.Objects, ref control.Ref) (control.Object, *schedule.Timetable, schedule.Pending, error) {
-	o, err := objects.Get(ctx, ref)
-	if err != nil {
-		return o, nil, schedule.Pending{}, err
-	}
-	t, err := schedule.Parse(o.Spec)
-	if err != nil {
-		return o, nil, schedule.Pending{}, schedule.Invalid.Errorf("spec of %s: %w", ref, err)
-	}
-	return o, t, schedule.Pending{Flow: t.Flow, Subject: schedule.SubjectOf(o, t.Spec), Input: t.Input}, nil
-}
-
 func (a verbs) triggerCommand() *cobra.Command {
 	var reason string
 	cmd := a.verb("trigger", "Start a run now", "  pawl schedule trigger nightly --reason 'before the upgrade'", cli.Sends,
 		func(ctx context.Context, b backend.Backend, objects control.Objects, ref control.Ref) error {
-			o, _, p, err := pending(ctx, objects, ref)
+			o, err := objects.Get(ctx, ref)
 			if err != nil {
 				return err
 			}
-			req := schedule.RunOf(o, p, time.Time{})
-			req.RequestID, req.Actor = control.NewUID(), workflow.Actor{Name: a.Actor(), Reason: reason}
-			delete(req.Labels, schedule.LabelTick)
+			req, err := schedule.TriggerOf(o, control.NewUID(), workflow.Actor{Name: a.Actor(), Reason: reason})
+			if err != nil {
+				return err
+			}
 			r, err := b.Start(ctx, req)
 			if err != nil {
 				return err
@@ -133,13 +110,6 @@ func (a verbs) triggerCommand() *cobra.Command {
 		})
 	cmd.Flags().StringVar(&reason, "reason", "", "`text` for the history of the run")
 	return cmd
-}
-
-// backfilled is what became of a tick of a backfill.
-type backfilled struct {
-	Tick   time.Time `json:"tick"`
-	Run    string    `json:"run"`
-	Result string    `json:"result"` // started, exists, planned
 }
 
 func (a verbs) backfillCommand() *cobra.Command {
@@ -156,7 +126,11 @@ func (a verbs) backfillCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.backfill(ctx, b, objects, ref, first, last, dry)
+			o, err := objects.Get(ctx, ref)
+			if err != nil {
+				return err
+			}
+			return a.backfill(ctx, b, o, schedule.Backfill{From: first, To: last, DryRun: dry, By: a.Actor()})
 		})
 	f := cmd.Flags()
 	f.StringVar(&from, "from", "", "first `time`, as 2026-11-01T00:00:00Z")
@@ -173,42 +147,38 @@ func moment(flag, text string) (time.Time, error) {
 	return at, nil
 }
 
-func (a verbs) backfill(ctx context.Context, b backend.Backend, objects control.Objects, ref control.Ref, from, to time.Time, dry bool) error {
-	if to.After(time.Now()) || to.Before(from) {
-		return cli.Usage.Errorf("--to is not after --from, or is in the future")
-	}
-	o, t, p, err := pending(ctx, objects, ref)
+func (a verbs) backfill(ctx context.Context, b backend.Backend, o control.Object, wanted schedule.Backfill) error {
+	all := []schedule.Backfilled{}
+	err := wanted.Run(ctx, o, starter{b}, time.Now(), func(one schedule.Backfilled) {
+		a.Say("%s  run %s  %s", one.Tick.Format(time.RFC3339), view.Short(one.Run), one.Result)
+		all = append(all, one)
+	})
 	if err != nil {
 		return err
 	}
-	ticks, more := t.Between(from, to, schedule.MaxCatchUp)
-	if more {
-		return cli.Usage.Errorf("there are more than %d ticks from --from to --to, and so many runs can be queued: choose a shorter time", schedule.MaxCatchUp)
-	}
-	all := []backfilled{}
-	for _, tick := range ticks {
-		req := schedule.RunOf(o, p, tick)
-		req.Actor = workflow.Actor{Name: a.Actor(), Reason: "backfill"}
-		one := backfilled{Tick: tick, Run: workflow.RunID(req.Subject, req.Flow, req.RequestID), Result: "planned"}
-		switch _, err := b.Run(ctx, one.Run); {
-		case err == nil:
-			one.Result = "exists"
-		case fault.Of(err).Code != workflow.RunNotFound.Code:
-			return err
-		case !dry:
-			if _, err := b.Start(ctx, req); err != nil {
-				return err
-			}
-			one.Result = "started"
-		}
-		a.Say("%s  run %s  %s", tick.Format(time.RFC3339), view.Short(one.Run), one.Result)
-		all = append(all, one)
-	}
 	if len(all) == 0 {
-		a.Say("no ticks from %s to %s", from.Format(time.RFC3339), to.Format(time.RFC3339))
+		a.Say("no ticks from %s to %s", wanted.From.Format(time.RFC3339), wanted.To.Format(time.RFC3339))
 	}
 	if a.IsText() {
 		return nil
 	}
 	return a.Emit(cli.ListOf(all), nil, nil)
+}
+
+// starter is a schedule.Starter on a backend.
+type starter struct{ backend.Backend }
+
+// Exists implements schedule.Starter.
+func (s starter) Exists(ctx context.Context, run string) (bool, error) {
+	_, err := s.Run(ctx, run)
+	if err != nil && fault.Of(err).Code == workflow.RunNotFound.Code {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Start implements schedule.Starter.
+func (s starter) Start(ctx context.Context, r workflow.Request) error {
+	_, err := s.Backend.Start(ctx, r)
+	return err
 }

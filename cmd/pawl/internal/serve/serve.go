@@ -27,6 +27,7 @@ import (
 	"github.com/pawl-dev/pawl/console"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/lock"
 	"github.com/pawl-dev/pawl/machine/driver"
 	"github.com/pawl-dev/pawl/schedule"
 	"github.com/pawl-dev/pawl/server"
@@ -329,12 +330,13 @@ func (p *parts) server() (*server.Server, error) {
 		return nil, err
 	}
 	o := server.Options{
-		Engine: p.engine, Bulks: true, Objects: driver.Admit(p.admitSchedules(p.shared.admit(p.objects)), p.kinds), Kinds: p.kinds, Version: p.options.Version, Listen: p.options.Listen, Hosts: p.options.Hosts,
+		Engine: p.engine, Bulks: true, Schedules: true, Objects: driver.Admit(p.admitSchedules(p.shared.admit(p.objects)), p.kinds), Kinds: p.kinds, Version: p.options.Version, Listen: p.options.Listen, Hosts: p.options.Hosts,
 		CertFile: p.options.CertFile, KeyFile: p.options.KeyFile, Notifier: p.notifier,
 		Sessions: sessions, SignedOut: p.store.SignedOut(), Idempotency: p.store.Keys(), Metrics: p.metrics.Handler(), Logger: p.log,
 		Observe: func(o server.Observation) { p.metrics.Request(o.Method, o.Route, o.Status, o.Took, o.Bytes) },
 		Health:  p.store.Probe, Console: console.Handler(), Clusters: p.clusters.service, Accounts: p.clusters.accounts, Reviewer: auth.AccountReviewer{Service: p.clusters.accounts}, Mount: p.queryHandler(),
 	}
+	o.Locks, _ = p.store.Locks().(lock.Lister)
 	if p.options.TokenFile != "" {
 		tokens, err := auth.ReadTokens(p.options.TokenFile)
 		if err != nil {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -237,3 +238,27 @@ func (d *dialect) Release(ctx context.Context, worker string) error {
 
 // Wake implements runstore.Claimer.
 func (d *dialect) Wake() <-chan string { return d.db.Waker.C }
+
+// workersSQL returns a row for each id of a worker's oldest runs, and at least one for each worker.
+var workersSQL = fmt.Sprintf(`
+SELECT w.name, w.start, w.until, w.lease, (w.until <= pawl_now())::int, (SELECT count(*) FROM run r WHERE r.owner = w.k), o.id
+FROM worker w LEFT JOIN LATERAL (SELECT r.k, r.id FROM run r WHERE r.owner = w.k ORDER BY r.k LIMIT %d) o ON true
+WHERE NOT w.lost ORDER BY w.name, o.k`, runstore.MaxOwned)
+
+// Workers implements runstore.Workers.
+func (d *dialect) Workers(ctx context.Context) (list []runstore.Worker, err error) {
+	err = d.db.Read(ctx, func(x db.Session) error {
+		list = nil
+		return x.Query(workersSQL, nil, func(r db.Row) error {
+			if n := len(list); n == 0 || list[n-1].Name != r.Text(0) {
+				list = append(list, runstore.Worker{Name: r.Text(0), Since: db.Instant(r.Int(1)), Until: db.Instant(r.Int(2)), Lease: time.Duration(r.Int(3)), Expired: r.Int(4) == 1, Count: int(r.Int(5))})
+			}
+			if id := r.Text(6); id != "" {
+				one := &list[len(list)-1]
+				one.Runs = append(one.Runs, id)
+			}
+			return nil
+		})
+	})
+	return list, err
+}

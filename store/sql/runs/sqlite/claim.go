@@ -322,3 +322,11 @@ func (d *dialect) Wake() <-chan string { return d.db.Waker.C }
 
 // Claimed adds a claim that no save has stored yet.
 func (d *dialect) Claimed(r *runtype.Run) { d.claims.applyTo(r) }
+
+// Workers implements runstore.Workers. Only the owner of the file knows them.
+func (d *dialect) Workers(ctx context.Context) ([]runstore.Worker, error) {
+	if err := cmp.Or(ctx.Err(), d.db.NotOwner()); err != nil {
+		return nil, err
+	}
+	return d.claims.list(time.Now()), nil
+}

@@ -1,6 +1,9 @@
 package sqlite
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -41,6 +44,7 @@ type parkedRun struct {
 
 type worker struct {
 	name  string
+	since time.Time
 	until time.Time
 	lease time.Duration
 	lost  bool
@@ -70,6 +74,9 @@ func (h *claimTable) register(name string, lease time.Duration, now time.Time) *
 	}
 	if lease > 0 {
 		w.lease = lease
+	}
+	if w.since.IsZero() || w.lost {
+		w.since = now
 	}
 	w.lost = false
 	if until := now.Add(w.lease); until.After(w.until) {
@@ -333,4 +340,23 @@ func (h *claimTable) removeWorker(worker string) {
 	if w := h.workers[worker]; w != nil && len(w.runs) == 0 {
 		delete(h.workers, worker)
 	}
+}
+
+// list returns the workers in the order of their names.
+func (h *claimTable) list(now time.Time) (list []runstore.Worker) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range h.workers {
+		if w.lost {
+			continue
+		}
+		one := runstore.Worker{Name: w.name, Since: w.since.UTC(), Until: w.until.UTC(), Lease: w.lease, Expired: !now.Before(w.until), Count: len(w.runs)}
+		rows := slices.Sorted(maps.Keys(w.runs))
+		for _, row := range rows[:min(len(rows), runstore.MaxOwned)] {
+			one.Runs = append(one.Runs, h.held[row].id)
+		}
+		list = append(list, one)
+	}
+	slices.SortFunc(list, func(a, b runstore.Worker) int { return cmp.Compare(a.Name, b.Name) })
+	return list
 }
