@@ -136,7 +136,7 @@ func (r Request) Keys() (keys []string) {
 func Decide(now time.Time, states map[string]*State, r Request) Answer {
 	before := map[string][]turn{}
 	for key, s := range states {
-		s.settle(now)
+		s.Settle(now)
 		before[key] = s.turns()
 		for _, lost := range r.Lost {
 			s.Holders = slices.DeleteFunc(s.Holders, func(h Holder) bool { return h == lost })
@@ -174,8 +174,8 @@ func Decide(now time.Time, states map[string]*State, r Request) Answer {
 // Ended is the epoch of a Lost entry whose run has ended: its tickets are removed too.
 const Ended = -1
 
-// settle moves the state to a time and drops what is older than every window.
-func (s *State) settle(now time.Time) {
+// Settle moves the state to a time and drops what is older than every window.
+func (s *State) Settle(now time.Time) {
 	t := now.UnixNano()
 	switch back := s.Clock - t; {
 	case back > int64(Skew):
@@ -259,7 +259,7 @@ func take(now time.Time, states map[string]*State, r Request, w Want) (wait Wait
 		}
 		after = min(after, 10*time.Minute)
 		if at := now.Add(after); !waits || at.After(wait.AskAt) {
-			wait = Wait{Limit: l, Running: len(s.Holders), Started: s.startedIn(l.Rate.Window), Before: before, AskAt: at}
+			wait = Wait{Limit: l, Running: len(s.Holders), Started: s.StartedIn(l.Rate.Window), Before: before, AskAt: at}
 		}
 		waits = true
 	}
@@ -284,8 +284,8 @@ func take(now time.Time, states map[string]*State, r Request, w Want) (wait Wait
 	return wait, waits
 }
 
-// startedIn counts the starts of a window that ends now.
-func (s *State) startedIn(window time.Duration) int {
+// StartedIn counts the starts of a window that ends now.
+func (s *State) StartedIn(window time.Duration) int {
 	at, _ := slices.BinarySearch(s.Starts, s.Clock-int64(window)+1)
 	return len(s.Starts) - at
 }
@@ -324,6 +324,12 @@ func (s *State) before(own Ticket) (n int) {
 		}
 	}
 	return n
+}
+
+// Before returns how many tickets come before that of a step; false if it has none.
+func (s *State) Before(run, step string) (int, bool) {
+	i := slices.IndexFunc(s.Waiting, func(t Ticket) bool { return t.Run == run && t.Step == step })
+	return max(i, 0), i >= 0
 }
 
 // suspects returns what stands in the way of those who wait, from time to time.
