@@ -84,9 +84,9 @@ func (r *Rate) UnmarshalText(text []byte) (err error) {
 const (
 	MaxRate     = 1000           // starts of a rate
 	MaxWindow   = 24 * time.Hour // of a rate
-	MaxLimits   = 8    // keys of one run
-	MaxLimitKey = 256  // bytes
-	MaxPriority = 1000 // of a run; the lowest is -MaxPriority
+	MaxLimits   = 8              // keys of one run
+	MaxLimitKey = 256            // bytes
+	MaxPriority = 1000           // of a run; the lowest is -MaxPriority
 )
 
 // PriorityAge is what one point of priority is worth: a run starts before the runs whose priority is one
