@@ -67,6 +67,7 @@ type Store interface {
 	runstore.Retainer
 	runstore.Logs
 	runstore.Limiter
+	runstore.PlaceStore
 	Admin
 	// EventsOf is Events of some kinds. It looks at a part of the history, and the cursor stays at its end. An event of another
 	// kind costs a fraction of what Events takes for it.

@@ -44,6 +44,7 @@ type fullStore interface {
 	runstore.Retainer
 	runstore.Logs
 	runstore.Limiter
+	runstore.PlaceStore
 	Objects() control.Objects
 	Locks() lock.Backend
 	Close() error
