@@ -49,7 +49,7 @@ func reason(r Run, now time.Time) string {
 			return join(" ", string(r.Stop.Mode), by(r.Stop.Actor, r.Stop.Reason))
 		}
 	case runtype.Waiting, runtype.Running:
-		if l := r.WaitsForPlace(); l != nil && (current == nil || current.Wait != nil && current.Wait.Reason == "Limit") {
+		if l := r.WaitsForPlace(); l != nil && (current == nil || current.Wait != nil && current.Wait.Reason == workflow.ReasonLimit) {
 			since := r.CreatedAt
 			if current != nil {
 				since = current.Wait.Since

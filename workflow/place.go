@@ -22,8 +22,8 @@ type StepLimit struct {
 	Rate    runtype.Rate               // zero: any number
 }
 
-// placeWait is the reason of a step, or of a run, that waits for a place.
-const placeWait = "Limit"
+// ReasonLimit is the reason of a step, or of a run before its first step, that waits for a place.
+const ReasonLimit = "Limit"
 
 // checkPlaces returns what is wrong with the limits of a step or healer; "" if nothing is.
 func checkPlaces(limits []StepLimit) string {
@@ -168,15 +168,15 @@ func (s walk) waitsForPlace(n *node, inst string, rec *runtype.StepRecord) visit
 	if rec.Wait != nil {
 		since = rec.Wait.Since
 	}
-	rec.Phase, rec.NextAt, rec.Wait = runtype.StepWaiting, time.Time{}, &runtype.WaitRecord{Reason: placeWait, Message: text, Since: since}
+	rec.Phase, rec.NextAt, rec.Wait = runtype.StepWaiting, time.Time{}, &runtype.WaitRecord{Reason: ReasonLimit, Message: text, Since: since}
 	s.put(rec)
-	s.event(runtype.StepWaitingEvent, rec, runtype.Event{Reason: placeWait, Message: text})
+	s.event(runtype.StepWaitingEvent, rec, runtype.Event{Reason: ReasonLimit, Message: text})
 	return busy
 }
 
 // isPlaceWait reports whether a step waits for a place, and not for what its attempt has found.
 func isPlaceWait(n *node, rec *runtype.StepRecord) bool {
-	return rec != nil && rec.Phase == runtype.StepWaiting && rec.Wait != nil && rec.Wait.Reason == placeWait && len(n.step.Limits) > 0
+	return rec != nil && rec.Phase == runtype.StepWaiting && rec.Wait != nil && rec.Wait.Reason == ReasonLimit && len(n.step.Limits) > 0
 }
 
 // startPlaced reports whether the run may start its first step.
@@ -200,7 +200,7 @@ func (s decider) startPlaced() bool {
 		s.undecided = true
 	} else if s.run.Phase != runtype.Waiting {
 		s.run.Phase, s.changed = runtype.Waiting, true
-		s.event(runtype.RunWaiting, nil, runtype.Event{Reason: placeWait, Message: placeText(need.wait)})
+		s.event(runtype.RunWaiting, nil, runtype.Event{Reason: ReasonLimit, Message: placeText(need.wait)})
 	}
 	return false
 }

@@ -175,7 +175,7 @@ func (s results) keepWaiting(rec *runtype.StepRecord, n *node, o outcome.Outcome
 		return
 	}
 	reason := o.Reason()
-	if reason == placeWait && len(n.step.Limits) > 0 {
+	if reason == ReasonLimit && len(n.step.Limits) > 0 {
 		reason = "LimitOfAction" // the step waits for what it has found, not for a place
 	}
 	w := &runtype.WaitRecord{Reason: reason, Message: o.Message(), Since: s.now, Every: every}
