@@ -134,7 +134,7 @@ func placeKeys(limits []StepLimit, v View) (keys []places.Limit, err error) {
 
 // placeText says for what a part of the run waits.
 func placeText(w *places.Wait) string {
-	text := "limit " + w.Key + ": "
+	text := w.Key + ": "
 	if w.AtOnce > 0 && (w.Running >= w.AtOnce || w.Rate.IsZero()) {
 		return text + fmt.Sprintf("%d at once", w.AtOnce)
 	}

@@ -119,7 +119,7 @@ func TestStepsOfAKeyTakeTurns(t *testing.T) {
 			}
 			waiting++
 			cur := r.Current()
-			want(t, cur.Name+": "+cur.Wait.Reason+", "+cur.Wait.Message, "Call: Limit, limit api: 2 at once")
+			want(t, cur.Name+": "+cur.Wait.Reason+", "+cur.Wait.Message, "Call: Limit, api: 2 at once")
 			want(t, cur.Attempt, 0)
 			views, err := one.PlacesOf(t.Context(), r)
 			want(t, err, error(nil))
