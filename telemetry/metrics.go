@@ -25,7 +25,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 	watch    *stopwatch
 
-	created, runs, steps, retries, faults, signals, healings, lost *prometheus.CounterVec
+	created, runs, steps, retries, faults, signals, healings, lost, limitWaits *prometheus.CounterVec
 	runTime, stepTime                                              *prometheus.HistogramVec
 	requests                                                       *prometheus.CounterVec
 	requestTime                                                    *prometheus.HistogramVec
@@ -54,6 +54,7 @@ func NewMetrics() *Metrics {
 	m.retries = counter("pawl_workflow_retries_total", "Failures of steps that are tried again.", "flow", "code")
 	m.faults = counter("pawl_workflow_faults_total", "Faults that paused a run.", "flow", "code")
 	m.lost = counter("pawl_workflow_lost_attempts_total", "Attempts whose worker died or lost its lease.", "flow")
+	m.limitWaits = counter("pawl_workflow_limit_waits_total", "Steps, and starts of runs, that had to wait for a limit.", "flow", "step")
 	m.signals = counter("pawl_workflow_signals_total", "Signals that steps have taken.", "flow")
 	m.healings = counter("pawl_workflow_healings_total", "Healings that were started.", "flow", "code")
 	m.requests = counter("pawl_http_requests_total", "Answered requests.", "method", "route", "status")
@@ -98,6 +99,10 @@ func (m *Metrics) onEvent(info workflow.RunInfo, e runtype.Event) {
 		m.retries.WithLabelValues(info.Flow, codeLabel(e.Code)).Inc()
 	case runtype.StepLost:
 		m.lost.WithLabelValues(info.Flow).Inc()
+	case runtype.StepWaitingEvent, runtype.RunWaiting:
+		if e.Reason == workflow.ReasonLimit && (e.Kind == runtype.StepWaitingEvent || e.Step == "") {
+			m.limitWaits.WithLabelValues(info.Flow, withoutLoopKeys(e.Step)).Inc()
+		}
 	case runtype.SignalReceived:
 		m.signals.WithLabelValues(info.Flow).Inc()
 	case runtype.HealingBegun:

@@ -116,7 +116,7 @@ func runFacts(r Run, now time.Time, style Style) facts {
 }
 
 func limitFact(l Limit) string {
-	if l.Running+l.Waiting == 0 { // it has ended, or is behind another run
+	if l.Running+l.Waiting+l.Started == 0 { // it has ended, or is behind another run
 		return fmt.Sprintf("%s  %d at once", l.Key, l.AtOnce)
 	}
 	var holders []string
@@ -124,8 +124,16 @@ func limitFact(l Limit) string {
 		holders = append(holders, Short(id))
 	}
 	text := join("  ", l.Key, places(l))
+	if l.Of == "steps" {
+		text = join("  ", "of "+l.Step+":", text)
+	} else if l.Of == "starts" {
+		text = join("  ", "of its start:", text)
+	}
 	if l.Set {
 		text += "  set by pawl limits"
+	}
+	if len(holders) == 0 && l.Of != "" {
+		return text
 	}
 	return join("  ", text, "places: "+strings.Join(holders, ", "))
 }

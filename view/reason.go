@@ -49,6 +49,13 @@ func reason(r Run, now time.Time) string {
 			return join(" ", string(r.Stop.Mode), by(r.Stop.Actor, r.Stop.Reason))
 		}
 	case runtype.Waiting, runtype.Running:
+		if l := r.WaitsForPlace(); l != nil && (current == nil || current.Wait != nil && current.Wait.Reason == workflow.ReasonLimit) {
+			since := r.CreatedAt
+			if current != nil {
+				since = current.Wait.Since
+			}
+			return join(", ", fmt.Sprintf("waits for limit %s: %s", l.Key, places(*l)), Took(now.Sub(since)))
+		}
 		if current != nil {
 			return StepReason(*current, now)
 		}
@@ -74,7 +81,15 @@ func places(l Limit) string {
 	if l.Before > 0 {
 		before = fmt.Sprintf("%d before it", l.Before)
 	}
-	return join(", ", fmt.Sprintf("%d of %d running", l.Running, l.AtOnce), before)
+	running, started := fmt.Sprintf("%d of %d running", l.Running, l.AtOnce), ""
+	if l.Rate != "" {
+		number, window, _ := strings.Cut(l.Rate, "/")
+		started = fmt.Sprintf("%d of %s started within %s", l.Started, number, window)
+		if l.AtOnce == 0 {
+			running = ""
+		}
+	}
+	return join(", ", running, started, before)
 }
 
 func pausedReason(r Run) string {

@@ -64,10 +64,14 @@ type Run struct {
 	Last         *LastRequest      `json:"lastRequest,omitempty" doc:"the answer to the newest request from outside"`
 }
 
-// Limit is a limit of a run. A list of runs has only key and atOnce.
+// Limit is a limit of a run or of its steps. A list of runs has only key and atOnce.
 type Limit struct {
 	Key     string   `json:"key"`
-	AtOnce  int      `json:"atOnce" doc:"runs of this key that may run at once"`
+	Of      string   `json:"of,omitempty" enum:"steps,starts" doc:"steps: of attempts of steps, in all flows; starts: of the starts of runs; absent: of runs"`
+	Step    string   `json:"step,omitempty" doc:"step of the run that waits for a place; steps that do not wait are not listed"`
+	AtOnce  int      `json:"atOnce" doc:"runs, or steps, of this key that may run at once; 0 beside a rate: any number"`
+	Rate    string   `json:"rate,omitempty" doc:"starts in a window, such as 10/1m"`
+	Started int      `json:"started,omitempty" doc:"starts in the window that ends now"`
 	Set     bool     `json:"set,omitempty" doc:"atOnce was set for the key, in place of what the flow says"`
 	Running int      `json:"running,omitempty" doc:"runs that have a place"`
 	Waiting int      `json:"waiting,omitempty" doc:"runs that wait for a place"`
@@ -278,6 +282,40 @@ func OfLimits(limits []runstore.KeyLimit) []Limit {
 		list = append(list, Limit{Key: l.Key, AtOnce: l.AtOnce, Set: l.Set, Running: l.Running, Waiting: l.Waiting, Before: l.Before, Holders: l.Holders})
 	}
 	return list
+}
+
+// OfPlaces returns the JSON form of the limits for which the steps of a run wait.
+func OfPlaces(waits []workflow.PlaceView) (list []Limit) {
+	for _, w := range waits {
+		l := Limit{Key: w.Key, Of: "steps", Step: w.Step, AtOnce: w.AtOnce, Rate: w.Rate.String(), Started: w.Started, Running: w.Running, Waiting: w.Waiting, Before: w.Before}
+		if w.Step == "" {
+			l.Of = "starts"
+		}
+		for _, h := range w.Holders[:min(len(w.Holders), runstore.MaxHolders)] {
+			l.Holders = append(l.Holders, h.Run)
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+// OfKeyPlaces returns the JSON form of the keys of limits of steps and of rates.
+func OfKeyPlaces(keys []workflow.KeyPlaces) (list []Limit) {
+	for _, k := range keys {
+		l := Limit{Key: k.Key, Of: "steps", AtOnce: k.AtOnce, Rate: k.Rate.String(), Started: k.StartedIn(k.Rate.Window), Running: len(k.Holders), Waiting: len(k.State.Waiting)}
+		list = append(list, l)
+	}
+	return list
+}
+
+// WaitsForPlace returns the limit for which the start or the current step of the run waits; nil: it waits for none.
+func (r Run) WaitsForPlace() *Limit {
+	for i := range r.Limits {
+		if l := &r.Limits[i]; l.Of == "starts" || l.Of == "steps" && l.Step == r.Step {
+			return l
+		}
+	}
+	return nil
 }
 
 // WaitsForLimits reports whether the run is Queued because of its limits.

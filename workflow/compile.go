@@ -63,6 +63,7 @@ type plan struct {
 	finally *node
 	nodes   map[string]*node // by path in the definition
 	count   int
+	limited bool   // it has limits of steps, or a rate
 	data    []byte // canonical definition
 }
 
@@ -128,6 +129,7 @@ func compile(flow *Flow, actions map[string]Action, lenient bool) (*plan, error)
 	if c.plan.count > maxSteps {
 		c.fail("", "the flow has %d steps, the limit is %d", c.plan.count, maxSteps)
 	}
+	c.plan.limited = c.plan.usesPlaces()
 	if len(c.errs) > 0 {
 		return nil, FlowInvalid.Errorf("%w", errors.Join(c.errs...))
 	}
@@ -198,6 +200,11 @@ func (c *compiler) compileKind(n *node, depth int) {
 	if kinds != 1 {
 		c.fail(n.path, "a step is exactly one of: an action, a wait, a flow, steps")
 		return
+	}
+	if wrong := checkPlaces(s.Limits); wrong != "" {
+		c.fail(n.path, "%s", wrong)
+	} else if len(s.Limits) > 0 && s.Do == nil && s.Uses == "" {
+		c.fail(n.path, "limits are those of an action: this step takes no place")
 	}
 	switch {
 	case s.Open != nil || s.Close != nil:

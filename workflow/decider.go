@@ -37,7 +37,9 @@ func (s decider) decideOnce() {
 	case s.run.Phase == runtype.Paused:
 		s.decidePaused()
 	case stop == nil:
-		s.decideForward()
+		if s.startPlaced() {
+			s.decideForward()
+		}
 	case stop.Verb == runtype.VerbPause || stop.Mode == runtype.Hold:
 		s.decideStop(stop)
 	default:
@@ -89,6 +91,9 @@ func (s decider) decideForward() {
 
 // settlePhase sets the phase to Running or Waiting.
 func (s decider) settlePhase() {
+	if s.undecided {
+		return
+	}
 	phase := runtype.Running
 	if s.waiting > 0 && s.running == 0 && s.retrying == 0 && !s.starved && len(s.opens) == countPolls(s.opens) {
 		phase = runtype.Waiting

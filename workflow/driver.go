@@ -77,6 +77,7 @@ func (e *Engine) newDriver(l runstore.Loaded, term int) *driver {
 	d.s.healers = e.Healers()
 	d.s.exhausted = e.options.Exhausted
 	d.s.acquireSlot = d.acquireSlot
+	_, d.s.counted = e.store.(runstore.PlaceStore)
 	if e.options.Object != nil {
 		d.s.object = func() (json.RawMessage, error) { return e.options.Object(ctx, l.Run.Subject) }
 	}
@@ -116,6 +117,7 @@ func (d *driver) drive() {
 	} else {
 		d.recordMigration()
 		d.s.results().lost()
+		d.placing().recall()
 	}
 	d.mu.Unlock()
 	idle := 0
@@ -129,6 +131,7 @@ func (d *driver) drive() {
 		wantedTurn := d.wantsTurn
 		d.wantsTurn, d.slotRefused = false, false
 		d.holder.Decision++
+		d.placing().begin()
 		d.s.decider().decide()
 		if wantedTurn && !d.wantsTurn && !d.hasTurn { // it does not want the turn any more: another driver gets it
 			d.e.slots.Withdraw(&d.holder)
@@ -147,8 +150,12 @@ func (d *driver) drive() {
 			d.slotQueued = false
 			d.e.slots.Forget(&d.holder)
 		}
+		if len(d.s.opens) == 0 && d.placing().settle() {
+			continue
+		}
 		rest := d.isIdle()
 		if draining && len(d.s.open) == 0 && !d.s.run.Phase.Final() {
+			d.placing().giveBack()
 			d.s.changed = true
 			d.saving().save(true)
 			return
@@ -176,6 +183,9 @@ func (d *driver) drive() {
 		d.attempts().launch()
 		d.attempts().abort()
 		d.release()
+		if !rest && d.placing().settle() {
+			continue
+		}
 		if rest {
 			if d.takeNewMail() {
 				continue
@@ -194,7 +204,7 @@ func (d *driver) drive() {
 
 // isIdle reports whether the driver has nothing to do until something happens.
 func (d *driver) isIdle() bool {
-	return len(d.s.open) == 0 && len(d.s.opens) == 0 && !d.s.starved
+	return len(d.s.open) == 0 && len(d.s.opens) == 0 && !d.s.starved && !d.s.undecided
 }
 
 // takeNewMail reads the signals that arrived during the last save.
@@ -303,6 +313,7 @@ func (d *driver) drained() bool {
 	d.s.decider().decide()
 	d.mu.Unlock()
 	d.s.opens, d.s.changed = nil, true
+	d.placing().giveBack()
 	d.saving().save(true)
 	return false
 }
@@ -314,6 +325,7 @@ func (d *driver) applyResult(r result) {
 	d.s.now = now()
 	d.printed = d.printed || r.printed
 	delete(d.s.open, r.attempt.rec.Name)
+	d.s.endPlace(r.attempt.rec.Name)
 	if r.attempt.slot {
 		d.heldSlots++
 	}

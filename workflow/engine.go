@@ -94,6 +94,7 @@ type Healer struct {
 	From   From // where the healed run resumes; default FromFailed
 	Undo   bool // cancel with undo instead of resuming
 	Limits Limits
+	Places []StepLimit // that each call of Do takes; the steps of Flow have their own
 }
 
 // Limits of a healer per run.
@@ -282,7 +283,7 @@ func (e *Engine) create(ctx context.Context, req Request, edit func(*runtype.Run
 		Priority: req.Priority, Phase: runtype.Running, CreatedAt: at, NextAt: at, Seq: 1,
 	}
 	edit(r)
-	if err := e.limit(ctx, p.flow, r); err != nil {
+	if err := e.limit(ctx, p.flow, p.limited, r); err != nil {
 		return nil, err
 	}
 	claimed := e.server().claimOnCreate(r)

@@ -83,6 +83,11 @@ func (s healings) heal() {
 		s.wakeAt(end)
 		return
 	}
+	if ok, err := s.placed(healingPrefix+string(f.Code), healer.Places, s.view(""), time.Time{}); err == nil && !ok { // a key that cannot be computed limits nothing: the run must heal
+		s.undecided = s.undecided || s.needs[healingPrefix+string(f.Code)].wait == nil
+		s.wakeAt(end)
+		return
+	}
 	s.wakeAt(s.now) // a worker that drains leaves the healing to the next worker
 	if s.drains {
 		return

@@ -59,7 +59,7 @@ var (
 	FlowInvalid = declare("FLOW_INVALID", fault.Invalid, false, "the definition of the flow is not valid",
 		"Correct the flow as the message says.")
 	LimitsNotKept = declare("LIMITS_NOT_KEPT", fault.Invalid, false, "the store cannot limit how many runs run at once",
-		"Use a store in SQLite or PostgreSQL, or remove limits.runs from the flow.")
+		"Use a store in SQLite or PostgreSQL, or remove atOnce from limits.runs of the flow: Run objects keep rates and limits of steps.")
 	LimitNotHeld = declare("LIMIT_NOT_HELD", fault.Blocked, false, "a sub-flow needs a limit that its parent run does not have",
 		"Add the limit to the flow of the parent, cancel the run, and start it again.")
 	PriorityInvalid = declare("PRIORITY_INVALID", fault.Invalid, false, "the priority is out of range",

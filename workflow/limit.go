@@ -15,7 +15,8 @@ import (
 type RunLimit struct {
 	Key     func(View) (string, error) // computed when the run is started; it may read the run and its input; "": the limit does not apply
 	KeyText string                     // source text of Key
-	AtOnce  int                        // runs of the key at once; at least 1
+	AtOnce  int                        // runs of the key at once; 0: any number, if there is a Rate
+	Rate    runtype.Rate               // runs of the key that start in a window; a run whose time has not come is Waiting; sub-flows count too
 }
 
 // FixedKey returns the Key of a limit for all runs of a flow.
@@ -32,8 +33,10 @@ func checkLimits(limits []RunLimit) string {
 		switch {
 		case l.Key == nil:
 			return "a limit of its runs has no key"
-		case l.AtOnce < 1:
+		case l.AtOnce < 0 || l.AtOnce == 0 && l.Rate.IsZero():
 			return "a limit of its runs allows none at once: atOnce is at least 1"
+		case l.Rate.Check() != nil:
+			return "a limit of its runs: " + l.Rate.Check().Error()
 		}
 	}
 	return ""
@@ -41,7 +44,7 @@ func checkLimits(limits []RunLimit) string {
 
 // limit computes the limits of a new run. The run of a sub-flow or healer takes no places beside those of the runs
 // that wait for it: they could wait for each other for ever.
-func (e *Engine) limit(ctx context.Context, flow *Flow, r *runtype.Run) error {
+func (e *Engine) limit(ctx context.Context, flow *Flow, usesPlaces bool, r *runtype.Run) error {
 	for _, l := range flow.Limits {
 		key, err := l.Key(View{source: newRunSource{r}})
 		if err != nil {
@@ -53,11 +56,17 @@ func (e *Engine) limit(ctx context.Context, flow *Flow, r *runtype.Run) error {
 		if len(key) > runtype.MaxLimitKey || !validName(key) {
 			return runtype.InputInvalid.Errorf("%.40q is not a valid key of a limit of %s: at most %d bytes of UTF-8 without control characters", key, flow.Name, runtype.MaxLimitKey)
 		}
+		if l.AtOnce == 0 {
+			continue // a rate, which counts when the run starts: see startPlaced
+		}
 		if i := slices.IndexFunc(r.Limits, func(o runtype.Limit) bool { return o.Key == key }); i >= 0 {
 			r.Limits[i].AtOnce = min(r.Limits[i].AtOnce, l.AtOnce)
 			continue
 		}
 		r.Limits = append(r.Limits, runtype.Limit{Key: key, AtOnce: l.AtOnce})
+	}
+	if _, ok := e.store.(runstore.PlaceStore); !ok && usesPlaces {
+		return LimitsNotKept.Errorf("the flow %s has rates or limits of steps, and this store keeps none", flow.Name)
 	}
 	if len(r.Limits) == 0 {
 		return nil
@@ -79,10 +88,13 @@ func (e *Engine) limit(ctx context.Context, flow *Flow, r *runtype.Run) error {
 	return nil
 }
 
-// heldKeys returns the keys of a run and its parents.
+// heldKeys returns the keys of a run and its parents. It reads their rows, not their steps.
 func (e *Engine) heldKeys(ctx context.Context, id string) (keys []string, err error) {
 	for id != "" {
-		r, _, err := e.store.Load(ctx, id)
+		r, err := e.row(ctx, id)
+		if err == nil && r == nil {
+			err = runstore.ErrNotFound
+		}
 		if err != nil {
 			return nil, runError(id, err)
 		}

@@ -174,7 +174,11 @@ func (s results) keepWaiting(rec *runtype.StepRecord, n *node, o outcome.Outcome
 		}
 		return
 	}
-	w := &runtype.WaitRecord{Reason: o.Reason(), Message: o.Message(), Since: s.now, Every: every}
+	reason := o.Reason()
+	if reason == ReasonLimit && len(n.step.Limits) > 0 {
+		reason = "LimitOfAction" // the step waits for what it has found, not for a place
+	}
+	w := &runtype.WaitRecord{Reason: reason, Message: o.Message(), Since: s.now, Every: every}
 	if rec.Wait != nil {
 		w.Since = rec.Wait.Since
 	}

@@ -48,6 +48,7 @@ type state struct {
 	index
 	decision
 	draft
+	placeNeeds
 
 	now         time.Time
 	open        map[string]*attempt
@@ -74,14 +75,15 @@ type index struct {
 
 // decision is what one decision has found.
 type decision struct {
-	opens    []opening
-	halt     bool // nothing new may be opened
-	starved  bool // an attempt waits for a slot
-	abort    bool // cancel the contexts of open attempts
-	running  int
-	retrying int
-	waiting  int
-	soonest  time.Time
+	opens     []opening
+	halt      bool // nothing new may be opened
+	starved   bool // an attempt waits for a slot
+	undecided bool // the store has not been asked for a place yet
+	abort     bool // cancel the contexts of open attempts
+	running   int
+	retrying  int
+	waiting   int
+	soonest   time.Time
 }
 
 func (d *decision) begin() { *d = decision{opens: d.opens[:0], halt: d.halt} }

@@ -69,6 +69,15 @@ func (s walk) waits(n *node, inst string, rec *runtype.StepRecord) visitResult {
 		}
 		lookAt = s.nextPoll[inst]
 	case due:
+		if ok, err := s.placed(inst, n.step.Limits, s.view(scopeOf(inst)), time.Time{}); err != nil {
+			s.fail(rec, s.expression("limits", err))
+			return failed
+		} else if !ok {
+			s.undecided = s.undecided || s.needs[inst].wait == nil
+			s.waiting++
+			s.pollAfter(inst, 0)
+			return busy
+		}
 		if s.acquireSlot != nil && !s.acquireSlot(n, false) {
 			s.starved = true
 			s.waiting++

@@ -235,6 +235,9 @@ func (s walk) visitLeaf(n *node, inst string, rec *runtype.StepRecord) visitResu
 		}
 		return busy
 	case runtype.StepWaiting:
+		if isPlaceWait(n, rec) && !s.halt {
+			return s.openLeaf(n, inst, rec)
+		}
 		return s.waits(n, inst, rec)
 	case runtype.StepFailed:
 		return failed
@@ -252,6 +255,15 @@ func (s walk) openLeaf(n *node, inst string, rec *runtype.StepRecord) visitResul
 		return failed
 	}
 	isolated := rec != nil && rec.Lost > 0 && !n.closes // the close of a bracket needs no turn
+	if ok, err := s.placed(inst, n.step.Limits, s.view(scopeOf(inst)), time.Time{}); err != nil {
+		if rec == nil {
+			rec = s.record(inst)
+		}
+		s.fail(rec, s.expression("limits", err))
+		return failed
+	} else if !ok {
+		return s.waitsForPlace(n, inst, rec)
+	}
 	waitStep := n.step.Wait != nil && n.step.Do == nil && n.step.Uses == "" && n.kind == leafNode && (rec == nil || !rec.Undoing)
 	if !waitStep && s.acquireSlot != nil && !s.acquireSlot(n, isolated) {
 		s.starved = true
@@ -267,6 +279,9 @@ func (s walk) openLeaf(n *node, inst string, rec *runtype.StepRecord) visitResul
 	if rec.Phase == runtype.StepPending {
 		rec.StartedAt, rec.EndedAt, rec.Output, rec.Wait, rec.Progress = s.now, time.Time{}, nil, nil, nil
 		rec.Attempt = 0
+	}
+	if isPlaceWait(n, rec) {
+		rec.Wait = nil
 	}
 	rec.Attempt++
 	rec.Phase, rec.AttemptAt, rec.NextAt, rec.Isolated = runtype.StepRunning, s.now, time.Time{}, isolated

@@ -2,6 +2,8 @@ package runs
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/pawl-dev/pawl/server/route"
 	"github.com/pawl-dev/pawl/view"
@@ -26,11 +28,31 @@ func (s *Service) listLimits(ctx context.Context, in *struct {
 		return nil, err
 	}
 	limits, err := limiter.Limits(ctx, in.Cursor, in.Limit)
-	page := view.LimitPage{Items: append([]view.Limit{}, view.OfLimits(limits)...)}
-	if len(limits) == in.Limit {
-		page.Next = limits[len(limits)-1].Key
+	if err != nil {
+		return nil, err
+	}
+	places, err := s.Engine.Places(ctx, in.Cursor, in.Limit)
+	page := view.LimitPage{Items: append(append([]view.Limit{}, view.OfLimits(limits)...), view.OfKeyPlaces(places)...)}
+	slices.SortStableFunc(page.Items, func(a, b view.Limit) int { return strings.Compare(a.Key, b.Key) })
+	if len(limits) == in.Limit || len(places) == in.Limit { // a page ends where the shorter list ends, and does not divide a key
+		end := len(page.Items)
+		for _, last := range []string{lastKey(limits, in.Limit, func(l runstore.KeyLimit) string { return l.Key }), lastKey(places, in.Limit, func(k workflow.KeyPlaces) string { return k.Key })} {
+			if last != "" {
+				end = min(end, slices.IndexFunc(append(page.Items, view.Limit{Key: last + "\x00"}), func(l view.Limit) bool { return l.Key > last }))
+			}
+		}
+		page.Items = page.Items[:end]
+		page.Next = page.Items[end-1].Key
 	}
 	return route.OneOf(page, err)
+}
+
+// lastKey returns the last key of a list that is not known to be complete; "" if it is.
+func lastKey[T any](list []T, limit int, key func(T) string) string {
+	if len(list) < limit {
+		return ""
+	}
+	return key(list[len(list)-1])
 }
 
 func (s *Service) setLimit(ctx context.Context, in *struct {

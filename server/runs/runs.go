@@ -32,6 +32,9 @@ func (s *Service) answer(ctx context.Context, r *runtype.Run) *runAnswer {
 			v.Limits = view.OfLimits(limits)
 		}
 	}
+	if waits, err := s.Engine.PlacesOf(ctx, r); err == nil {
+		v.Limits = append(v.Limits, view.OfPlaces(waits)...)
+	}
 	if v.Phase == runtype.Queued && !v.WaitsForLimits() {
 		if ahead, err := s.active(ctx, r.Subject); err == nil {
 			v.Behind = ahead

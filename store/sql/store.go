@@ -68,6 +68,7 @@ type Store interface {
 	runstore.Logs
 	runstore.Limiter
 	runstore.Workers
+	runstore.PlaceStore
 	Admin
 	// EventsOf is Events of some kinds. It looks at a part of the history, and the cursor stays at its end. An event of another
 	// kind costs a fraction of what Events takes for it.

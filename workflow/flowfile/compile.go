@@ -60,7 +60,7 @@ func (l *library) flow(f *flowDoc) (workflow.Flow, *node) {
 		if !limit.key.set() {
 			continue // reported
 		}
-		flow.Limits = append(flow.Limits, workflow.RunLimit{Key: c.stringTemplate(limit.key, &scope{}).text(), KeyText: limit.key.value, AtOnce: limit.atOnce})
+		flow.Limits = append(flow.Limits, workflow.RunLimit{Key: c.stringTemplate(limit.key, &scope{}).text(), KeyText: limit.key.value, AtOnce: limit.atOnce, Rate: limit.rate})
 	}
 	c.takeReads()
 	if f.result.set() {
@@ -262,6 +262,11 @@ func (c *flowCompiler) leaf(step *workflow.Step, n *node, here *scope) {
 	}
 	if s.wait != nil {
 		step.Wait = c.wait(s.wait, here)
+	}
+	for _, l := range s.limits {
+		if l.key.set() {
+			step.Limits = append(step.Limits, workflow.StepLimit{Key: c.stringTemplate(l.key, here).text(), KeyText: l.key.value, AtOnce: l.atOnce, Rate: l.rate})
+		}
 	}
 	step.Reads = c.takeReads()
 	if s.undo != nil {

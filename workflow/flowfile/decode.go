@@ -28,7 +28,7 @@ type flowDoc struct {
 	migrationAt []position
 	attempts    int // limits.attempts
 	maxOutput   int // limits.output
-	runs        []runLimitDoc
+	runs        []limitDoc
 	retention   *runtype.Retention
 	defaults    policy
 	steps       []*stepDoc
@@ -74,6 +74,7 @@ type stepDoc struct {
 	output      *schemaDoc
 	maxOutput   int
 	secrets     map[string]workflow.SecretRef
+	limits      []limitDoc
 	group       string            // expanded form: name of its group
 	types       map[string]string // expanded form: types of the group's parameters
 	found       map[string]*yaml.Node
@@ -126,10 +127,11 @@ type bracketDoc struct{ open, close *stepDoc }
 
 type childDoc struct{ name, subject text }
 
-// runLimitDoc is one element of limits.runs.
-type runLimitDoc struct {
+// limitDoc is one element of limits.runs, or of the limits of a step.
+type limitDoc struct {
 	key    text
 	atOnce int
+	rate   runtype.Rate
 }
 
 type schemaDoc struct {
@@ -156,7 +158,7 @@ func (r *reader) flow(root *yaml.Node) *flowDoc {
 			r.object(n, "limits", map[string]read{
 				"attempts": r.whole("attempts", 1, &f.attempts),
 				"output":   r.size("output", runtype.MaxOutputRaised, &f.maxOutput),
-				"runs":     r.list("runs", func(n *yaml.Node) { f.runs = append(f.runs, r.runLimit(n)) }),
+				"runs":     r.list("runs", func(n *yaml.Node) { f.runs = append(f.runs, r.limit(n, "a limit of runs", 1_000_000)) }),
 			})
 		},
 		"retention": func(n *yaml.Node) { f.retention = r.retention(n) },
@@ -181,20 +183,41 @@ func (r *reader) flow(root *yaml.Node) *flowDoc {
 	return f
 }
 
-func (r *reader) runLimit(n *yaml.Node) runLimitDoc {
-	var l runLimitDoc
-	found := r.object(n, "a limit of runs", map[string]read{
+func (r *reader) limit(n *yaml.Node, what string, most int) limitDoc {
+	var l limitDoc
+	found := r.object(n, what, map[string]read{
 		"key":    r.text("key", &l.key),
 		"atOnce": r.whole("atOnce", 1, &l.atOnce),
+		"rate":   r.rate(&l.rate),
 	})
-	if n.Kind == yaml.MappingNode {
-		for _, key := range []string{"key", "atOnce"} {
-			if found[key] == nil {
-				r.problem(n, "a limit of runs has no %s", key)
-			}
-		}
+	if n.Kind != yaml.MappingNode {
+		return l
+	}
+	if found["key"] == nil {
+		r.problem(n, "%s has no key", what)
+	}
+	if found["atOnce"] == nil && found["rate"] == nil {
+		r.problem(n, "%s has neither atOnce nor rate", what)
+	}
+	if l.atOnce > most {
+		r.problem(found["atOnce"], "atOnce of %s is at most %d", what, most)
 	}
 	return l
+}
+
+// rate reads a rate such as 10/1m.
+func (r *reader) rate(to *runtype.Rate) read {
+	return func(n *yaml.Node) {
+		rate, err := runtype.ParseRate(n.Value)
+		switch {
+		case n.Kind != yaml.ScalarNode:
+			r.problem(n, "rate must be a number and a window such as 10/1m, not %s", plain.Kind(n))
+		case err != nil:
+			r.problem(n, "%v", err)
+		default:
+			*to = rate
+		}
+	}
 }
 
 func (r *reader) migration(n *yaml.Node) workflow.Migration {

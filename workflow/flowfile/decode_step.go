@@ -9,6 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/flowfile/plain"
+	"github.com/pawl-dev/pawl/workflow/places"
+	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // maxDepth is the nesting limit of groups, loops and brackets.
@@ -52,6 +54,7 @@ func (r *reader) step(n *yaml.Node, what string, depth int) *stepDoc {
 		"flow":        func(n *yaml.Node) { s.flow = r.child(n) },
 		"output":      r.schema("output", &s.output),
 		"secrets":     func(n *yaml.Node) { s.secrets = r.secrets(n) },
+		"limits":      r.list("limits", func(n *yaml.Node) { s.limits = append(s.limits, r.limit(n, "a limit of a step", places.MaxAtOnce)) }),
 	}
 	for key, reads := range r.policyKeys(&s.policy) {
 		keys[key] = reads
@@ -100,6 +103,9 @@ func (r *reader) exactlyOne(n *yaml.Node, s *stepDoc) {
 	if !has("stepName") && !has("className") && !has("uses") {
 		r.problem(n, "stepName is missing")
 	}
+	if len(s.limits) > runtype.MaxLimits {
+		r.problem(s.found["limits"], "a step has at most %d limits", runtype.MaxLimits)
+	}
 	if s.structure() {
 		for _, key := range structureForbids {
 			if has(key) && !(key == "with" && r.expanded && s.group != "") {
@@ -108,7 +114,7 @@ func (r *reader) exactlyOne(n *yaml.Node, s *stepDoc) {
 		}
 	}
 	if has("flow") {
-		for _, key := range []string{"heartbeat", "secrets"} {
+		for _, key := range []string{"heartbeat", "secrets", "limits"} {
 			if has(key) {
 				r.problem(s.found[key], "%s has no effect on a step that is a flow", key)
 			}
@@ -118,7 +124,7 @@ func (r *reader) exactlyOne(n *yaml.Node, s *stepDoc) {
 		r.waitBeside(s)
 	}
 	if s.wait != nil && len(works) == 0 {
-		for _, key := range []string{"with", "secrets"} {
+		for _, key := range []string{"with", "secrets", "limits"} {
 			if has(key) {
 				r.problem(s.found[key], "%s has no effect on a step that only waits", key)
 			}
@@ -130,7 +136,7 @@ func (r *reader) exactlyOne(n *yaml.Node, s *stepDoc) {
 // structure reports whether the step contains steps that are written in place.
 func (s *stepDoc) structure() bool { return s.hasBody || s.parallel != nil }
 
-var structureForbids = []string{"with", "retry", "timeout", "heartbeat", "grace", "skippable", "undo", "noReturn", "wait", "output", "secrets"}
+var structureForbids = []string{"with", "retry", "timeout", "heartbeat", "grace", "skippable", "undo", "noReturn", "wait", "output", "secrets", "limits"}
 
 func (r *reader) waitBeside(s *stepDoc) {
 	for what, set := range map[string]bool{"for": s.wait.duration > 0, "until": s.wait.until.set(), "signal": s.wait.signal.set(),

@@ -260,9 +260,28 @@ func headOf(f workflow.Flow) []field {
 func runLimitsText(limits []workflow.RunLimit) string {
 	var all []string
 	for _, l := range limits {
-		all = append(all, fmt.Sprintf("%s: %d at once", l.KeyText, l.AtOnce))
+		all = append(all, limitText(l.KeyText, l.AtOnce, l.Rate))
 	}
 	return strings.Join(all, ", ")
+}
+
+func stepLimitsText(limits []workflow.StepLimit) string {
+	var all []string
+	for _, l := range limits {
+		all = append(all, limitText(l.KeyText, l.AtOnce, l.Rate))
+	}
+	return strings.Join(all, ", ")
+}
+
+func limitText(key string, atOnce int, rate runtype.Rate) string {
+	var parts []string
+	if atOnce > 0 {
+		parts = append(parts, fmt.Sprintf("%d at once", atOnce))
+	}
+	if !rate.IsZero() {
+		parts = append(parts, rate.String())
+	}
+	return key + ": " + strings.Join(parts, " and ")
 }
 
 func fieldsOf(s *workflow.Step) []field {
@@ -293,7 +312,7 @@ func fieldsOf(s *workflow.Step) []field {
 		{"wait.every", every}, {"wait.onTimeout", onTimeout}, {"wait.schema", payload},
 		{"parallel.max", textUnlessZero(s.Parallel)}, {"undo", undo}, {"noReturn", textUnlessZero(s.NoReturn)}, {"skippable", textUnlessZero(s.Skippable)},
 		{"retry", retryText(s.Retry)}, {"timeout", textUnlessZero(s.Timeout)}, {"heartbeat", textUnlessZero(s.Heartbeat)}, {"grace", textUnlessZero(s.Grace)},
-		{"output", schemaText(s.Output)}, {"limits.output", textUnlessZero(s.MaxOutput)}, {"secrets", textUnlessZero(s.Secrets)}, {"description", s.Description},
+		{"output", schemaText(s.Output)}, {"limits.output", textUnlessZero(s.MaxOutput)}, {"limits", stepLimitsText(s.Limits)}, {"secrets", textUnlessZero(s.Secrets)}, {"description", s.Description},
 	}
 }
 

@@ -161,11 +161,7 @@ func encodeFlow(f *flowDoc, steps, finally []*node) []byte {
 	limits := object{}
 	limits.set("attempts", f.attempts)
 	limits.set("output", f.maxOutput)
-	var runs []any
-	for _, l := range f.runs {
-		runs = append(runs, object{"key": l.key.value, "atOnce": l.atOnce})
-	}
-	limits.set("runs", runs)
+	limits.set("runs", encodeLimits(f.runs))
 	o.set("limits", limits)
 	if r := f.retention; r != nil {
 		kept := object{}
@@ -237,11 +233,22 @@ func encodeStep(n *node) object {
 		secrets[name] = object{"secretRef": ref}
 	}
 	o.set("secrets", secrets)
+	o.set("limits", encodeLimits(s.limits))
 	if s.wait != nil {
 		o["wait"] = encodeWait(s.wait)
 	}
 	encodePolicy(o, n.policy)
 	return o
+}
+
+func encodeLimits(limits []limitDoc) (list []any) {
+	for _, l := range limits {
+		o := object{"key": l.key.value}
+		o.set("atOnce", l.atOnce)
+		o.set("rate", l.rate.String())
+		list = append(list, o)
+	}
+	return list
 }
 
 func encodeStructure(o object, n *node) {

@@ -33,11 +33,14 @@ type Memory struct {
 	due          map[string]*dueHeap // by flow
 	workers      map[string]*memoryWorker
 	limits       map[string]*memoryLimit
-	definitions  map[string]Definition
-	log          eventLog
-	number       int64
-	wake         chan string
-	wakeDropped  bool // a wake-up was dropped: the next one is ""
+
+	placeMu     sync.Mutex
+	places      map[string][]byte // documents of PlaceStore
+	definitions map[string]Definition
+	log         eventLog
+	number      int64
+	wake        chan string
+	wakeDropped bool // a wake-up was dropped: the next one is ""
 }
 
 var (
@@ -49,6 +52,7 @@ var (
 	_ Logs        = (*Memory)(nil)
 	_ Limiter     = (*Memory)(nil)
 	_ Workers     = (*Memory)(nil)
+	_ PlaceStore  = (*Memory)(nil)
 )
 
 // memoryRun is a stored run. row holds no records: they are in steps. StepRecord.Row is the
@@ -95,6 +99,7 @@ func NewMemory() *Memory {
 		due:         map[string]*dueHeap{},
 		workers:     map[string]*memoryWorker{},
 		limits:      map[string]*memoryLimit{},
+		places:      map[string][]byte{},
 		definitions: map[string]Definition{},
 		wake:        make(chan string, 1024),
 	}

@@ -169,6 +169,24 @@ type KeyLimit struct {
 // MaxHolders bounds KeyLimit.Holders.
 const MaxHolders = 10
 
+// PlaceStore is a store that keeps who has a place of a limit: one small document for each key. Package workflow/places
+// decides what is in it.
+type PlaceStore interface {
+	// ChangePlaces calls change with the time of the store and the documents of the keys, nil for a key without one, and stores what it
+	// returns, all documents or none; nil removes one. If another worker has changed one of them meanwhile, it
+	// calls change again. An error of change ends the call, and nothing is written. When the call returns nil, the
+	// change is durable. A key that has no document and gets none is not compared.
+	ChangePlaces(ctx context.Context, keys []string, change func(now time.Time, documents [][]byte) ([][]byte, error)) error
+	// Places returns the documents of keys behind after, in order. limit 0: 1,000.
+	Places(ctx context.Context, after string, limit int) ([]KeyPlaces, error)
+}
+
+// KeyPlaces is the document of a key.
+type KeyPlaces struct {
+	Key      string
+	Document []byte
+}
+
 // Query selects runs for APIs, the command line and the console.
 type Query struct {
 	Phases      []runtype.Phase // empty: all

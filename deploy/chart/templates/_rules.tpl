@@ -62,7 +62,7 @@ fails when one of them is not used or a request is refused. */ -}}
   verbs: [list, create, deletecollection]
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [get, list, watch, create, update, delete]
+  verbs: [get, list, watch, create, update, patch, delete]
 {{- end }}
 # Leases: leader election, workers, run slots, and the writers of databases.
 - apiGroups: [coordination.k8s.io]

@@ -25,6 +25,7 @@ type exportedTable struct {
 var exportedTables = []exportedTable{
 	{name: "setting", key: "name", replace: true},
 	{name: "limit_value", key: "key"},
+	{name: "place", key: "key"},
 	{name: "domain", key: "id", replace: true},
 	{name: "account", key: "id", replace: true},
 	{name: "token", key: "id"},

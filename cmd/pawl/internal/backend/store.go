@@ -45,6 +45,7 @@ type fullStore interface {
 	runstore.Logs
 	runstore.Limiter
 	runstore.Workers
+	runstore.PlaceStore
 	Objects() control.Objects
 	Locks() lock.Backend
 	Close() error

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -96,7 +97,14 @@ func (a verbs) listLimits(ctx context.Context, api *client.Client) error {
 	return a.Emit(all, keys, func() string {
 		return view.TableOf(all.Items, []view.Column[view.Limit]{
 			{Head: "KEY", Cell: func(l view.Limit) string { return l.Key }},
-			{Head: "AT ONCE", Cell: func(l view.Limit) string { return strconv.Itoa(l.AtOnce) }},
+			{Head: "OF", Cell: func(l view.Limit) string { return cmp.Or(l.Of, "runs") }},
+			{Head: "AT ONCE", Cell: func(l view.Limit) string {
+				if l.AtOnce == 0 && l.Rate != "" {
+					return ""
+				}
+				return strconv.Itoa(l.AtOnce)
+			}},
+			{Head: "RATE", Cell: func(l view.Limit) string { return l.Rate }},
 			{Head: "RUNNING", Cell: func(l view.Limit) string { return strconv.Itoa(l.Running) }},
 			{Head: "WAITING", Cell: func(l view.Limit) string { return strconv.Itoa(l.Waiting) }},
 			{Head: "SET BY", Cell: func(l view.Limit) string { return map[bool]string{true: "limits", false: "flow"}[l.Set] }},

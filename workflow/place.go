@@ -1,0 +1,475 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pawl-dev/pawl/workflow/places"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
+)
+
+// StepLimit says how many attempts of a key are open at once, or start in a window, in all workers of a store: those of
+// steps that call one provider, say. A step takes its places before each attempt, undo and poll, and gives them back after
+// it. While it waits for them it is Waiting, and uses neither a slot nor a goroutine.
+type StepLimit struct {
+	Key     func(View) (string, error) // computed when the step begins to need the place; "": the limit does not apply
+	KeyText string                     // source text of Key
+	AtOnce  int                        // 0: any number, at most places.MaxAtOnce
+	Rate    runtype.Rate               // zero: any number
+}
+
+// ReasonLimit is the reason of a step, or of a run before its first step, that waits for a place.
+const ReasonLimit = "Limit"
+
+// checkPlaces returns what is wrong with the limits of a step or healer; "" if nothing is.
+func checkPlaces(limits []StepLimit) string {
+	if len(limits) > runtype.MaxLimits {
+		return "it has more than 8 limits"
+	}
+	for _, l := range limits {
+		switch {
+		case l.Key == nil:
+			return "a limit has no key"
+		case l.AtOnce == 0 && l.Rate.IsZero():
+			return "a limit has neither atOnce nor a rate"
+		case l.AtOnce < 0 || l.AtOnce > places.MaxAtOnce:
+			return fmt.Sprintf("atOnce of a limit is between 1 and %d", places.MaxAtOnce)
+		case l.Rate.Check() != nil:
+			return l.Rate.Check().Error()
+		}
+	}
+	return ""
+}
+
+// startRates are the rates of the runs of a flow.
+func startRates(flow *Flow) (rates []StepLimit) {
+	for _, l := range flow.Limits {
+		if !l.Rate.IsZero() {
+			rates = append(rates, StepLimit{Key: l.Key, KeyText: l.KeyText, Rate: l.Rate})
+		}
+	}
+	return rates
+}
+
+// usesPlaces reports whether a step or a run of the flow may have to wait for a place.
+func (p *plan) usesPlaces() bool {
+	for _, n := range p.nodes {
+		if len(n.step.Limits) > 0 {
+			return true
+		}
+	}
+	return len(startRates(p.flow)) > 0
+}
+
+// placeNeed is a place that a part of the run needs: a step by its name, a healer by heal:CODE, the start of the run by "".
+type placeNeed struct {
+	limits []places.Limit
+	since  time.Time
+	placed bool         // it has its places
+	used   bool         // the newest decision needs them, or an attempt uses them
+	wait   *places.Wait // why it waits; nil: it has not asked yet
+}
+
+// placeNeeds is the part of a state that knows the places of a run. It is derived: the store knows them too.
+type placeNeeds struct {
+	counted  bool // a driver asks the store; else there is a place for everything
+	needs    map[string]*placeNeed
+	ended    []places.Return // of attempts that have ended
+	askPlace bool            // something happened: ask again
+}
+
+// placed reports whether a part of the run may go on. If not, the driver asks the store after this decision, which is
+// then made again. err is the error of a key.
+func (s *state) placed(name string, limits []StepLimit, v View, since time.Time) (ok bool, err error) {
+	if len(limits) == 0 || !s.counted {
+		return true, nil
+	}
+	need := s.needs[name]
+	if need == nil {
+		keys, err := placeKeys(limits, v)
+		if err != nil || len(keys) == 0 {
+			return err == nil, err
+		}
+		if since.IsZero() {
+			since = s.now
+		}
+		need = &placeNeed{limits: keys, since: since}
+		if s.needs == nil {
+			s.needs = map[string]*placeNeed{}
+		}
+		s.needs[name] = need
+	}
+	need.used = true
+	if !need.placed && need.wait != nil {
+		s.wakeAt(need.wait.AskAt)
+	}
+	return need.placed, nil
+}
+
+func placeKeys(limits []StepLimit, v View) (keys []places.Limit, err error) {
+	defer recovered(&err)
+	for _, l := range limits {
+		key, err := l.Key(v)
+		switch {
+		case err != nil:
+			return nil, err
+		case key == "":
+			continue
+		case len(key) > runtype.MaxLimitKey || !validName(key):
+			return nil, ExpressionFailed.Errorf("%.40q is not a valid key of a limit: at most %d bytes of UTF-8 without control characters", key, runtype.MaxLimitKey)
+		}
+		k := places.Limit{Key: key, Name: l.KeyText, AtOnce: l.AtOnce, Rate: l.Rate}
+		if i := slices.IndexFunc(keys, func(o places.Limit) bool { return o.Key == key }); i < 0 {
+			keys = append(keys, k)
+		} else if keys[i].AtOnce == 0 || k.AtOnce > 0 && k.AtOnce < keys[i].AtOnce {
+			keys[i].AtOnce = k.AtOnce
+		}
+	}
+	return keys, nil
+}
+
+// placeText says for what a part of the run waits.
+func placeText(w *places.Wait) string {
+	text := w.Key + ": "
+	if w.AtOnce > 0 && (w.Running >= w.AtOnce || w.Rate.IsZero()) {
+		return text + fmt.Sprintf("%d at once", w.AtOnce)
+	}
+	return text + w.Rate.String()
+}
+
+// waitsForPlace records that a step waits for a place, once the store has said so.
+func (s walk) waitsForPlace(n *node, inst string, rec *runtype.StepRecord) visitResult {
+	need := s.needs[inst]
+	if need.wait == nil { // it has not asked yet
+		s.undecided = true
+		return busy
+	}
+	if rec != nil && rec.Wait != nil && !isPlaceWait(n, rec) { // it has failed after a wait, whose time goes on
+		s.retrying++
+		return busy
+	}
+	s.waiting++
+	if rec == nil {
+		rec = s.record(inst)
+	}
+	if rec.Phase == runtype.StepPending {
+		rec.StartedAt, rec.EndedAt, rec.Output, rec.Wait, rec.Progress = s.now, time.Time{}, nil, nil, nil
+		rec.Attempt = 0
+	}
+	text := placeText(need.wait)
+	if isPlaceWait(n, rec) && rec.Wait.Message == text {
+		return busy
+	}
+	since := need.since
+	if rec.Wait != nil {
+		since = rec.Wait.Since
+	}
+	rec.Phase, rec.NextAt, rec.Wait = runtype.StepWaiting, time.Time{}, &runtype.WaitRecord{Reason: ReasonLimit, Message: text, Since: since}
+	s.put(rec)
+	s.event(runtype.StepWaitingEvent, rec, runtype.Event{Reason: ReasonLimit, Message: text})
+	return busy
+}
+
+// isPlaceWait reports whether a step waits for a place, and not for what its attempt has found.
+func isPlaceWait(n *node, rec *runtype.StepRecord) bool {
+	return rec != nil && rec.Phase == runtype.StepWaiting && rec.Wait != nil && rec.Wait.Reason == ReasonLimit && len(n.step.Limits) > 0
+}
+
+// startPlaced reports whether the run may start its first step.
+func (s decider) startPlaced() bool {
+	rates := startRates(s.plan.flow)
+	if !s.run.StartedAt.IsZero() || len(rates) == 0 {
+		return true
+	}
+	ok, err := s.placed("", rates, View{source: newRunSource{s.run}}, s.run.CreatedAt)
+	switch {
+	case err != nil:
+		s.pause(s.expression("limits", err), runtype.Event{Actor: "engine"})
+		return false
+	case ok:
+		s.run.StartedAt = s.now
+		s.event(runtype.RunStarted, nil, runtype.Event{})
+		return true
+	}
+	need := s.needs[""]
+	if need.wait == nil {
+		s.undecided = true
+	} else if s.run.Phase != runtype.Waiting {
+		s.run.Phase, s.changed = runtype.Waiting, true
+		s.event(runtype.RunWaiting, nil, runtype.Event{Reason: ReasonLimit, Message: placeText(need.wait)})
+	}
+	return false
+}
+
+// placing asks the store for the places that the newest decision needs, and returns those that are not needed any more.
+type placing struct{ *driver }
+
+func (d *driver) placing() placing { return placing{d} }
+
+// recall remembers for which places the run has waited under its last worker, so that it can withdraw.
+func (d placing) recall() {
+	for rec := range d.s.run.Steps() {
+		n := d.s.plan.node(rec.Name)
+		if n == nil || !isPlaceWait(n, rec) {
+			continue
+		}
+		if keys, err := placeKeys(n.step.Limits, d.s.view(scopeOf(rec.Name))); err == nil && len(keys) > 0 {
+			_, _ = d.s.placed(rec.Name, n.step.Limits, d.s.view(scopeOf(rec.Name)), rec.Wait.Since)
+		}
+	}
+	if rates := startRates(d.s.plan.flow); len(rates) > 0 && d.s.run.StartedAt.IsZero() && d.s.run.Phase != runtype.Queued {
+		_, _ = d.s.placed("", rates, View{source: newRunSource{d.s.run}}, d.s.run.CreatedAt)
+	}
+}
+
+// endPlace returns the places of an attempt that has ended. Another attempt of the step takes others.
+func (s *state) endPlace(name string) {
+	if need := s.needs[name]; need != nil {
+		s.ended = append(s.ended, places.Return{Step: name, Limits: need.limits})
+		delete(s.needs, name)
+	}
+}
+
+// begin forgets what the last decision needed. Attempts that are open use their places.
+func (d placing) begin() {
+	for name, need := range d.s.needs {
+		need.used = d.s.open[name] != nil
+	}
+}
+
+// settle asks and returns. It reports whether there is something new to decide.
+func (d placing) settle() (again bool) {
+	if len(d.s.needs) == 0 && len(d.s.ended) == 0 {
+		d.s.askPlace = false
+		return false
+	}
+	r := places.Request{Run: d.s.run.ID, Epoch: d.s.run.Epoch, Returns: d.s.ended}
+	ask := len(d.s.ended) > 0
+	for name, need := range d.s.needs {
+		switch {
+		case !need.used:
+			r.Returns = append(r.Returns, places.Return{Step: name, Limits: need.limits})
+			ask = true
+		case !need.placed && !d.s.drains:
+			r.Wants = append(r.Wants, places.Want{Step: name, Rank: places.Rank(need.since, d.s.run.Priority), Limits: need.limits})
+			ask = ask || need.wait == nil || d.s.askPlace || !d.s.now.Before(need.wait.AskAt)
+		}
+	}
+	if !ask {
+		return false
+	}
+	d.s.askPlace = false
+	a, err := d.e.changePlaces(d.saveCtx, r)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil { // places that are not returned now are those of a run that nobody owns, soon
+		d.e.health.failed(err)
+		d.log.Warn("places of limits", "run", r.Run, "error", err)
+		a = places.Answer{Waits: map[string]places.Wait{}}
+		for _, w := range r.Wants {
+			a.Waits[w.Step] = places.Wait{Limit: w.Limits[0], AskAt: d.s.now.Add(time.Second)}
+		}
+	}
+	d.s.ended = nil
+	for name, need := range d.s.needs {
+		if !need.used {
+			delete(d.s.needs, name)
+		}
+	}
+	for _, w := range r.Wants {
+		wait, waits := a.Waits[w.Step]
+		need := d.s.needs[w.Step]
+		need.placed, need.wait = !waits, &wait
+	}
+	d.e.wakePlaced(d.saveCtx, a.Wake)
+	return len(r.Wants) > 0
+}
+
+// giveBack returns all places: the driver ends, and another worker goes on.
+func (d placing) giveBack() {
+	for _, need := range d.s.needs {
+		need.used = !need.placed // tickets are kept
+	}
+	d.settle()
+}
+
+// changePlaces makes a request in one change of the store. If it has to wait, places of workers that died are
+// returned first.
+func (e *Engine) changePlaces(ctx context.Context, r places.Request) (a places.Answer, err error) {
+	store, ok := e.store.(runstore.PlaceStore)
+	if !ok {
+		return a, LimitsNotKept.Errorf("this store keeps no limits of steps and no rates")
+	}
+	keys := r.Keys()
+	change := func() (wake []string, err error) {
+		err = store.ChangePlaces(ctx, keys, func(now time.Time, documents [][]byte) ([][]byte, error) {
+			states := map[string]*places.State{}
+			for i, key := range keys {
+				s, err := places.Decode(documents[i])
+				if err != nil {
+					return nil, runstore.StoreCorrupt.Errorf("the places of %s: %w", key, err)
+				}
+				states[key] = s
+			}
+			a = places.Decide(now, states, r)
+			list := make([][]byte, len(keys))
+			for i, key := range keys {
+				list[i] = states[key].Encode()
+			}
+			return list, nil
+		})
+		return a.Wake, err
+	}
+	wake, err := change()
+	if err != nil || len(a.Check) == 0 {
+		return a, err
+	}
+	if r.Lost, err = e.lostPlaces(ctx, a.Check); err != nil || len(r.Lost) == 0 {
+		return a, nil //nolint:nilerr // it is checked again
+	}
+	more, err := change()
+	a.Wake = append(wake, more...)
+	return a, err
+}
+
+// lostPlaces finds those of the holders whose run has ended, rests, or has been claimed by another worker since: a place
+// is in use only while the worker that took it owns the run.
+func (e *Engine) lostPlaces(ctx context.Context, holders []places.Holder) (lost []places.Holder, err error) {
+	runs := map[string]*runtype.Run{}
+	for _, h := range holders {
+		if _, known := runs[h.Run]; known {
+			continue
+		}
+		r, err := e.row(ctx, h.Run)
+		if err != nil {
+			return nil, err
+		}
+		runs[h.Run] = r
+	}
+	for _, h := range holders {
+		switch r := runs[h.Run]; {
+		case r == nil || r.Phase.Final(), h.Epoch != places.Ended && (r.Owner == "" || r.Epoch > h.Epoch):
+			lost = append(lost, h)
+		}
+	}
+	return lost, nil
+}
+
+// row returns a run, without its steps if the store can; nil: there is none.
+func (e *Engine) row(ctx context.Context, id string) (*runtype.Run, error) {
+	if lister, ok := e.store.(runstore.Lister); ok {
+		runs, _, err := lister.List(ctx, runstore.Query{IDs: []string{id}, Limit: 1})
+		if err != nil || len(runs) == 0 {
+			return nil, err
+		}
+		return runs[0], nil
+	}
+	r, _, err := e.store.Load(ctx, id)
+	if err == runstore.ErrNotFound { //nolint:errorlint // stores return it as it is
+		return nil, nil
+	}
+	return r, err
+}
+
+// verbPlace tells a run that its turn for a place has come.
+const verbPlace = runtype.Verb("place")
+
+// wakePlaced wakes runs that may have a place now. A message that is lost costs time: they ask by themselves later.
+func (e *Engine) wakePlaced(ctx context.Context, runs []string) {
+	for _, id := range runs {
+		payload, _ := json.Marshal(RunRequest{})
+		signal := runtype.Signal{ID: fmt.Sprintf("place/%d", now().UnixNano()), Name: reserved + string(verbPlace), Payload: payload, At: now()}
+		if err := e.store.Send(ctx, id, signal); err != nil {
+			e.log.Debug("a run that may have a place was not woken", "run", id, "error", err)
+		}
+	}
+}
+
+// PlacesOf returns the limits of steps for which a run waits, in the order of its steps, and the state of their keys. The step ""
+// is the start of the run.
+func (e *Engine) PlacesOf(ctx context.Context, r *runtype.Run) (list []PlaceView, err error) {
+	store, ok := e.store.(runstore.PlaceStore)
+	if !ok || r.Phase.Final() || r.Phase == runtype.Queued {
+		return nil, nil
+	}
+	p, planErr := e.catalog.planOf(ctx, r)
+	if planErr != nil || p == nil || !p.usesPlaces() {
+		return nil, nil //nolint:nilerr // its limits are not known
+	}
+	s := newState(r, p, nil)
+	add := func(step string, limits []StepLimit, v View) {
+		keys, keyErr := placeKeys(limits, v)
+		if keyErr != nil {
+			return
+		}
+		for _, l := range keys {
+			state, err2 := e.placeState(ctx, store, l.Key)
+			if err2 != nil {
+				err = err2
+				continue
+			}
+			before, waits := state.Before(r.ID, step)
+			if waits {
+				list = append(list, PlaceView{Step: step, Limit: l, Running: len(state.Holders), Started: state.StartedIn(l.Rate.Window), Waiting: len(state.Waiting), Before: before, Holders: state.Holders})
+			}
+		}
+	}
+	if r.StartedAt.IsZero() {
+		add("", startRates(p.flow), View{source: newRunSource{r}})
+	}
+	for rec := range r.Steps() {
+		if n := p.node(rec.Name); n != nil && rec.Phase == runtype.StepWaiting && len(n.step.Limits) > 0 {
+			add(rec.Name, n.step.Limits, s.view(scopeOf(rec.Name)))
+		}
+	}
+	return list, err
+}
+
+// PlaceView is a limit for which a step waits.
+type PlaceView struct {
+	Step string
+	places.Limit
+	Running, Started, Waiting, Before int
+	Holders                           []places.Holder
+}
+
+func (e *Engine) placeState(ctx context.Context, store runstore.PlaceStore, key string) (state *places.State, err error) {
+	err = store.ChangePlaces(ctx, []string{key}, func(now time.Time, documents [][]byte) ([][]byte, error) {
+		if state, err = places.Decode(documents[0]); err != nil {
+			return nil, runstore.StoreCorrupt.Errorf("the places of %s: %w", key, err)
+		}
+		state.Settle(now)
+		return documents, nil
+	})
+	return state, err
+}
+
+// Places returns the states of the keys of limits of steps and of rates, behind after, in order. limit 0: 1,000.
+func (e *Engine) Places(ctx context.Context, after string, limit int) (list []KeyPlaces, err error) {
+	store, ok := e.store.(runstore.PlaceStore)
+	if !ok {
+		return nil, nil
+	}
+	documents, err := store.Places(ctx, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range documents {
+		state, err := places.Decode(k.Document)
+		if err != nil {
+			return nil, runstore.StoreCorrupt.Errorf("the places of %s: %w", k.Key, err)
+		}
+		list = append(list, KeyPlaces{k.Key, state})
+	}
+	return list, nil
+}
+
+// KeyPlaces is a key and its state.
+type KeyPlaces struct {
+	Key string
+	*places.State
+}

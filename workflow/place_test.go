@@ -1,0 +1,420 @@
+package workflow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/outcome"
+	"github.com/pawl-dev/pawl/workflow"
+	"github.com/pawl-dev/pawl/workflow/places"
+	"github.com/pawl-dev/pawl/workflow/runstore"
+	"github.com/pawl-dev/pawl/workflow/runtype"
+)
+
+// callLog counts the calls of a provider.
+type callLog struct {
+	mu        sync.Mutex
+	open, top int
+	starts    []time.Time
+	names     []string
+}
+
+func (c *callLog) step(name string, lasts time.Duration) workflow.Func {
+	return func(ctx context.Context, t *workflow.Task) outcome.Outcome {
+		c.mu.Lock()
+		c.open++
+		c.top = max(c.top, c.open)
+		c.starts, c.names = append(c.starts, time.Now()), append(c.names, name+t.Step())
+		c.mu.Unlock()
+		defer func() { c.mu.Lock(); c.open--; c.mu.Unlock() }()
+		select {
+		case <-time.After(lasts):
+			return outcome.Done()
+		case <-ctx.Done():
+			return outcome.Fail(context.Cause(ctx))
+		}
+	}
+}
+
+// most returns the largest number of starts in a window.
+func (c *callLog) most(window time.Duration) (most int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, from := range c.starts {
+		n := 0
+		for _, at := range c.starts[i:] {
+			if at.Sub(from) < window {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+func fixed(key string, atOnce int, rate string) []workflow.StepLimit {
+	l := workflow.StepLimit{Key: workflow.FixedKey(key), KeyText: key, AtOnce: atOnce}
+	if rate != "" {
+		l.Rate, _ = runtype.ParseRate(rate)
+	}
+	return []workflow.StepLimit{l}
+}
+
+func startRuns(t *testing.T, e *workflow.Engine, flow string, n int) (ids []string) {
+	t.Helper()
+	for i := range n {
+		run, err := e.Start(t.Context(), workflow.Request{Flow: flow, Subject: fmt.Sprintf("kind/space/%s%d", flow, i)})
+		want(t, err, error(nil))
+		ids = append(ids, run.ID)
+		time.Sleep(time.Millisecond) // the order is that of the time
+	}
+	return ids
+}
+
+func nothingHeld(t *testing.T, e *workflow.Engine) {
+	t.Helper()
+	synctest.Wait()
+	list, err := e.Places(t.Context(), "", 0)
+	want(t, err, error(nil))
+	for _, k := range list {
+		if len(k.Holders)+len(k.Waiting) > 0 {
+			t.Errorf("left of %s: %v hold, %v wait", k.Key, k.Holders, k.Waiting)
+		}
+	}
+}
+
+// TestStepsOfAKeyTakeTurns: two workers on one store call a provider twice at once at most, from two flows. Who waits is
+// Waiting, says for what, and uses no slot of its worker.
+func TestStepsOfAKeyTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls callLog
+		limited := func(name string) workflow.Flow {
+			return workflow.Flow{Name: name, Steps: []workflow.Step{{Name: "Call", Do: calls.step(name, time.Second), Limits: fixed("api", 2, "")}}}
+		}
+		free := 0
+		flows := []workflow.Flow{limited("One"), limited("Two"), {Name: "Free", Steps: []workflow.Step{{Name: "A", Do: func(context.Context, *workflow.Task) outcome.Outcome { free++; return outcome.Done() }}}}}
+		store := &flaky{Memory: runstore.NewMemory()}
+		one, stopOne := worker(t, store, flows, workflow.Options{Worker: "one", Attempts: 3})
+		defer stopOne()
+		_, stopTwo := worker(t, store, flows, workflow.Options{Worker: "two", Attempts: 3})
+		defer stopTwo()
+		ids := append(startRuns(t, one, "One", 6), startRuns(t, one, "Two", 6)...)
+		startRuns(t, one, "Free", 1)
+		synctest.Wait()
+		want(t, free, 1)
+		waiting := 0
+		for _, id := range ids {
+			r, err := one.Get(t.Context(), id)
+			want(t, err, error(nil))
+			if r.Phase != runtype.Waiting {
+				continue
+			}
+			waiting++
+			cur := r.Current()
+			want(t, cur.Name+": "+cur.Wait.Reason+", "+cur.Wait.Message, "Call: Limit, api: 2 at once")
+			want(t, cur.Attempt, 0)
+			views, err := one.PlacesOf(t.Context(), r)
+			want(t, err, error(nil))
+			if len(views) != 1 || views[0].Running != 2 || views[0].Waiting != 10 || len(views[0].Holders) != 2 {
+				t.Errorf("%s waits for %+v", id, views)
+			}
+		}
+		want(t, waiting, 10)
+		time.Sleep(7 * time.Second)
+		for _, id := range ids {
+			want(t, phase(t, store.Memory, id), runtype.Succeeded)
+		}
+		want(t, calls.top, 2)
+		nothingHeld(t, one)
+	})
+}
+
+// TestRateOfSteps: a window is not exceeded, also when the workers are replaced in the middle, and no time is lost.
+func TestRateOfSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls callLog
+		begin := time.Now()
+		flows := []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "Call", Do: calls.step("", time.Second), Limits: fixed("api", 0, "3/1m")}}}}
+		store := &flaky{Memory: runstore.NewMemory()}
+		one, stop := worker(t, store, flows, workflow.Options{Worker: "one"})
+		startRuns(t, one, "F", 10)
+		time.Sleep(90 * time.Second)
+		stop()
+		time.Sleep(10 * time.Second)
+		_, stop = worker(t, store, flows, workflow.Options{Worker: "two"})
+		defer stop()
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		want(t, len(calls.starts), 10)
+		want(t, calls.most(time.Minute), 3)
+		if last := calls.starts[9].Sub(begin); last > 3*time.Minute+time.Second {
+			t.Errorf("the last one started after %s", last)
+		}
+	})
+}
+
+// TestRateOfRuns: a run whose time has not come is Waiting, before its first step; priority goes first.
+func TestRateOfRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls callLog
+		rate, _ := runtype.ParseRate("2/1m")
+		flows := []workflow.Flow{{Name: "F", Limits: []workflow.RunLimit{{Key: workflow.FixedKey("tenant/a"), Rate: rate}}, Steps: []workflow.Step{
+			{Name: "A", Do: calls.step("", time.Second)}, {Name: "B", Do: calls.step("", time.Second)},
+		}}}
+		store := &flaky{Memory: runstore.NewMemory()}
+		e, stop := worker(t, store, flows, workflow.Options{})
+		defer stop()
+		ids := startRuns(t, e, "F", 4)
+		urgent, err := e.Start(t.Context(), workflow.Request{Flow: "F", Subject: "kind/space/urgent", Priority: 1})
+		want(t, err, error(nil))
+		time.Sleep(5 * time.Second)
+		want(t, phase(t, store.Memory, ids[1]), runtype.Succeeded)
+		want(t, phase(t, store.Memory, ids[2]), runtype.Waiting)
+		r, err := e.Get(t.Context(), urgent.ID)
+		want(t, err, error(nil))
+		views, err := e.PlacesOf(t.Context(), r)
+		want(t, err, error(nil))
+		if len(views) != 1 || views[0].Step != "" || views[0].Started != 2 || views[0].Before != 0 || views[0].Waiting != 3 {
+			t.Errorf("%+v", views)
+		}
+		time.Sleep(time.Minute)
+		want(t, phase(t, store.Memory, urgent.ID), runtype.Succeeded)
+		want(t, phase(t, store.Memory, ids[2]), runtype.Succeeded)
+		want(t, phase(t, store.Memory, ids[3]), runtype.Waiting)
+		time.Sleep(time.Minute)
+		want(t, phase(t, store.Memory, ids[3]), runtype.Succeeded)
+		nothingHeld(t, e)
+	})
+}
+
+// TestPlaceOfADeadWorker: its lease ends, another worker takes its run over, and the place is free for the others.
+func TestPlaceOfADeadWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls callLog
+		flows := []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "Call", Do: calls.step("", time.Second), Limits: fixed("api", 1, "")}}}}
+		memory := runstore.NewMemory()
+		doomed := newCrashingStore(memory, 0, false)
+		one, stopOne := worker(t, doomed, flows, workflow.Options{Worker: "one", Lease: 10 * time.Second})
+		ids := startRuns(t, one, "F", 3)
+		synctest.Wait()
+		doomed.mu.Lock()
+		doomed.dead = true
+		doomed.mu.Unlock()
+		stopOne()
+		two, stopTwo := worker(t, memory, flows, workflow.Options{Worker: "two", Lease: 10 * time.Second})
+		defer stopTwo()
+		time.Sleep(60 * time.Second)
+		for _, id := range ids {
+			want(t, phase(t, memory, id), runtype.Succeeded)
+		}
+		want(t, calls.top, 1)
+		nothingHeld(t, two)
+	})
+}
+
+// TestUndoPollAndHealerTakePlaces: each call of a provider takes a place, whatever it is for, and a wait holds none.
+func TestUndoPollAndHealerTakePlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls callLog
+		slow := calls.step("", 2*time.Second)
+		polls := map[string]int{}
+		var mu sync.Mutex
+		poll := func(ctx context.Context, task *workflow.Task) outcome.Outcome {
+			_ = slow(ctx, task)
+			mu.Lock()
+			defer mu.Unlock()
+			if polls[task.RunID()]++; polls[task.RunID()] < 3 {
+				return outcome.Wait(time.Second, "Busy", "it works")
+			}
+			return outcome.Done()
+		}
+		healed := map[string]bool{}
+		fails := func(_ context.Context, task *workflow.Task) outcome.Outcome {
+			mu.Lock()
+			defer mu.Unlock()
+			if healed[task.RunID()] {
+				return outcome.Done()
+			}
+			return outcome.Fail(broken.Errorf("broken"))
+		}
+		heal := func(ctx context.Context, task *workflow.Task) outcome.Outcome {
+			_ = slow(ctx, task)
+			mu.Lock()
+			defer mu.Unlock()
+			healed[task.RunID()] = true
+			return outcome.Done()
+		}
+		flows := []workflow.Flow{{Name: "F", Steps: []workflow.Step{
+			{Name: "Poll", Do: poll, Undo: slow, Limits: fixed("api", 1, "")},
+			{Name: "Fails", Do: fails},
+			{Name: "Go", Wait: &workflow.WaitFor{Signal: "go"}},
+		}}}
+		store := &flaky{Memory: runstore.NewMemory()}
+		e, stop := worker(t, store, flows, workflow.Options{Healers: map[fault.Code]workflow.Healer{broken.Code: {Do: heal, Places: fixed("api", 1, "")}}})
+		defer stop()
+		ids := startRuns(t, e, "F", 3)
+		time.Sleep(3 * time.Minute)
+		for _, id := range ids {
+			want(t, phase(t, store.Memory, id), runtype.Waiting)
+			l, err := e.Find(t.Context(), id)
+			want(t, err, error(nil))
+			want(t, e.SendRequest(t.Context(), l, runtype.VerbCancel, workflow.RunRequest{Mode: runtype.Undo}), error(nil))
+		}
+		time.Sleep(time.Minute)
+		for _, id := range ids {
+			want(t, phase(t, store.Memory, id), runtype.Cancelled)
+		}
+		want(t, calls.top, 1)
+		want(t, len(calls.starts), 3*(3+1+1))
+		nothingHeld(t, e)
+	})
+}
+
+// TestWaitingStepIsNotUndone: a step that was cancelled while it waited for a place was never opened, and leaves the line.
+func TestWaitingStepIsNotUndone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls callLog
+		flows := []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "Call", Do: calls.step("", time.Hour), Undo: calls.step("undo", time.Second), Timeout: 2 * time.Hour, Limits: fixed("api", 1, "")}}}}
+		store := &flaky{Memory: runstore.NewMemory()}
+		e, stop := worker(t, store, flows, workflow.Options{})
+		defer stop()
+		ids := startRuns(t, e, "F", 2)
+		synctest.Wait()
+		for _, id := range slices.Backward(ids) {
+			l, err := e.Find(t.Context(), id)
+			want(t, err, error(nil))
+			want(t, e.SendRequest(t.Context(), l, runtype.VerbCancel, workflow.RunRequest{Mode: runtype.Undo}), error(nil))
+			time.Sleep(time.Minute)
+			want(t, phase(t, store.Memory, id), runtype.Cancelled)
+		}
+		want(t, strings.Join(calls.names, " "), "Call undoCall")
+		nothingHeld(t, e)
+	})
+}
+
+// ChangePlaces is a write as the others are.
+func (m *crashingStore) ChangePlaces(ctx context.Context, keys []string, change func(time.Time, [][]byte) ([][]byte, error)) error {
+	return m.write(func() error { return m.Memory.ChangePlaces(ctx, keys, change) })
+}
+
+// TestPlacesAfterEachCrash: the process dies before and after each of its writes. Another one goes on, no number is exceeded,
+// all runs end, and nothing is held in the end.
+func TestPlacesAfterEachCrash(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for at := 1; ; at++ {
+			died := false
+			synctest.Test(t, func(t *testing.T) {
+				var calls callLog
+				flow := workflow.Flow{Name: "F", Steps: []workflow.Step{
+					{Name: "A", Do: calls.step("", time.Second), Limits: fixed("api", 1, "")},
+					{Name: "B", Do: calls.step("", time.Second), Limits: fixed("api", 1, "2/20s")},
+				}}
+				memory := runstore.NewMemory()
+				store := newCrashingStore(memory, at, after)
+				one, stopOne := worker(t, store, []workflow.Flow{flow}, workflow.Options{Worker: "one", Lease: 10 * time.Second})
+				var ids []string
+				for i := range 3 {
+					r, err := one.Start(t.Context(), workflow.Request{Flow: "F", Subject: fmt.Sprint("kind/space/", i), RequestID: "1"})
+					if err == nil {
+						ids = append(ids, r.ID)
+					}
+				}
+				select {
+				case <-store.died:
+					died = true
+				case <-time.After(10 * time.Minute):
+				}
+				stopOne()
+				two, stopTwo := worker(t, memory, []workflow.Flow{flow}, workflow.Options{Worker: "two", Lease: 10 * time.Second})
+				defer stopTwo()
+				time.Sleep(5 * time.Minute)
+				for _, id := range ids {
+					if p := phase(t, memory, id); p != runtype.Succeeded {
+						t.Errorf("crash %d, after %v: %s is %s", at, after, id, p)
+					}
+				}
+				if calls.top > 1 {
+					t.Errorf("crash %d, after %v: %d at once", at, after, calls.top)
+				}
+				nothingHeld(t, two)
+			})
+			if !died || t.Failed() {
+				if at < 15 {
+					t.Errorf("only %d writes", at)
+				}
+				break
+			}
+		}
+	}
+}
+
+// TestPlacesOfAStoreThatFails: changes that fail, with and without effect, delay steps and leave nothing.
+func TestPlacesOfAStoreThatFails(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var calls callLog
+			store := &failingPlaces{Memory: runstore.NewMemory(), every: 3, after: after}
+			e, stop := worker(t, store, []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "Call", Do: calls.step("", time.Second), Limits: fixed("api", 2, "")}}}}, workflow.Options{})
+			defer stop()
+			ids := startRuns(t, e, "F", 6)
+			time.Sleep(5 * time.Minute)
+			for _, id := range ids {
+				want(t, phase(t, store.Memory, id), runtype.Succeeded)
+			}
+			want(t, calls.top, 2)
+		})
+	}
+}
+
+type failingPlaces struct {
+	*runstore.Memory
+	calls, every int
+	after        bool
+	mu           sync.Mutex
+}
+
+func (f *failingPlaces) ChangePlaces(ctx context.Context, keys []string, change func(time.Time, [][]byte) ([][]byte, error)) error {
+	f.mu.Lock()
+	f.calls++
+	bad := f.calls%f.every == 0
+	f.mu.Unlock()
+	if !bad || f.after {
+		if err := f.Memory.ChangePlaces(ctx, keys, change); err != nil {
+			return err
+		}
+	}
+	if bad {
+		return errors.New("the store is away")
+	}
+	return nil
+}
+
+// TestLimitsOfStepsAreRefused: limits that mean nothing, and a store that keeps none.
+func TestLimitsOfStepsAreRefused(t *testing.T) {
+	do := func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }
+	for name, s := range map[string]workflow.Step{
+		"no number":   {Name: "A", Do: do, Limits: []workflow.StepLimit{{Key: workflow.FixedKey("k")}}},
+		"no key":      {Name: "A", Do: do, Limits: []workflow.StepLimit{{AtOnce: 1}}},
+		"too many":    {Name: "A", Do: do, Limits: fixed("k", places.MaxAtOnce+1, "")},
+		"of a wait":   {Name: "A", Wait: &workflow.WaitFor{For: time.Second}, Limits: fixed("k", 1, "")},
+		"of a group":  {Name: "A", Steps: []workflow.Step{{Name: "B", Do: do}}, Limits: fixed("k", 1, "")},
+		"of sub-flow": {Name: "A", Flow: "F", Limits: fixed("k", 1, "")},
+	} {
+		if _, err := workflow.New(runstore.NewMemory(), []workflow.Flow{{Name: "F", Steps: []workflow.Step{s}}}, workflow.Options{}); err == nil {
+			t.Errorf("%s: it is accepted", name)
+		}
+	}
+	e, err := workflow.New(unlimited{runstore.NewMemory()}, []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "A", Do: do, Limits: fixed("k", 1, "")}}}}, workflow.Options{})
+	want(t, err, error(nil))
+	if _, err := e.Start(t.Context(), workflow.Request{Flow: "F", Subject: "kind/space/1"}); !errors.Is(err, workflow.LimitsNotKept) {
+		t.Errorf("a store without places: %v", err)
+	}
+}
