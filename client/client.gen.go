@@ -1191,6 +1191,14 @@ type ListLimitsParams struct {
 	Cursor string `form:"cursor,omitempty" json:"cursor,omitzero"`
 }
 
+// ListLocksParams defines parameters for ListLocks.
+type ListLocksParams struct {
+	Limit int `form:"limit,omitempty" json:"limit,omitzero"`
+
+	// Cursor next of the previous page
+	Cursor string `form:"cursor,omitempty" json:"cursor,omitzero"`
+}
+
 // GetMachineParams defines parameters for GetMachine.
 type GetMachineParams struct {
 	// Counts count its objects: that reads them all
@@ -1907,6 +1915,14 @@ func (c *Client) SetLimit(ctx context.Context, body SetLimitRequest) error {
 	r := request{method: http.MethodPut, path: path("/v1/limits"), body: body, contentType: "application/json"}
 	_, err := send[struct{}](ctx, c, r)
 	return err
+}
+
+// ListLocks list the locks that processes share, with holders and deny lists: GET /v1/locks.
+func (c *Client) ListLocks(ctx context.Context, params ListLocksParams) (ListOfLock, error) {
+	r := request{method: http.MethodGet, path: path("/v1/locks")}
+	r.addQuery("limit", params.Limit)
+	r.addQuery("cursor", params.Cursor)
+	return send[ListOfLock](ctx, c, r)
 }
 
 // ListMachines list the loaded machines, with the number of objects in each state: GET /v1/machines.

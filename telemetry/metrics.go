@@ -26,10 +26,10 @@ type Metrics struct {
 	watch    *stopwatch
 
 	created, runs, steps, retries, faults, signals, healings, lost, limitWaits *prometheus.CounterVec
-	runTime, stepTime                                              *prometheus.HistogramVec
-	requests                                                       *prometheus.CounterVec
-	requestTime                                                    *prometheus.HistogramVec
-	sent                                                           *prometheus.CounterVec
+	runTime, stepTime                                                          *prometheus.HistogramVec
+	requests                                                                   *prometheus.CounterVec
+	requestTime                                                                *prometheus.HistogramVec
+	sent                                                                       *prometheus.CounterVec
 }
 
 // NewMetrics creates metrics in a new registry.
