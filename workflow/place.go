@@ -332,7 +332,7 @@ func (e *Engine) changePlaces(ctx context.Context, r places.Request) (a places.A
 		return a, nil //nolint:nilerr // it is checked again
 	}
 	more, err := change()
-	a.Wake = append(wake, more...)
+	a.Wake = slices.Concat(wake, more)
 	return a, err
 }
 
@@ -398,7 +398,7 @@ func (e *Engine) PlacesOf(ctx context.Context, r *runtype.Run) (list []PlaceView
 	}
 	p, planErr := e.catalog.planOf(ctx, r)
 	if planErr != nil || p == nil || !p.usesPlaces() {
-		return nil, nil //nolint:nilerr // its limits are not known
+		return nil, nil // its limits are not known
 	}
 	s := newState(r, p, nil)
 	add := func(step string, limits []StepLimit, v View) {

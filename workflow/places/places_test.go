@@ -16,13 +16,13 @@ import (
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// desk keeps the states of keys as a store does: encoded.
-type desk map[string][]byte
+// keyStates keeps the states of keys as a store does: encoded.
+type keyStates map[string][]byte
 
-func (d desk) request(t fataler, now time.Time, r Request) Answer {
+func (k keyStates) request(t fataler, now time.Time, r Request) Answer {
 	states := map[string]*State{}
 	for _, key := range r.Keys() {
-		s, err := Decode(d[key])
+		s, err := Decode(k[key])
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
@@ -30,7 +30,7 @@ func (d desk) request(t fataler, now time.Time, r Request) Answer {
 	}
 	a := Decide(now, states, r)
 	for key, s := range states {
-		if d[key] = s.Encode(); d[key] == nil {
+		if k[key] = s.Encode(); k[key] == nil {
 			delete(d, key)
 		}
 	}
@@ -39,8 +39,8 @@ func (d desk) request(t fataler, now time.Time, r Request) Answer {
 
 type fataler interface{ Fatalf(string, ...any) }
 
-func (d desk) state(key string) *State {
-	s, _ := Decode(d[key])
+func (k keyStates) state(key string) *State {
+	s, _ := Decode(k[key])
 	return s
 }
 
@@ -164,7 +164,7 @@ func TestDecide(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := desk{}
+			d := keyStates{}
 			for i, l := range lines {
 				r := Request{Run: l.run, Epoch: l.epoch, Lost: l.lost}
 				if l.wants != nil {
@@ -185,7 +185,7 @@ func TestDecide(t *testing.T) {
 
 // TestOneRequestOfManySteps: the steps of one run that become ready together share the free places.
 func TestOneRequestOfManySteps(t *testing.T) {
-	d := desk{}
+	d := keyStates{}
 	var wants []Want
 	for i := range 5 {
 		wants = append(wants, Want{Step: fmt.Sprint("S", i), Rank: Rank(start, 0), Limits: []Limit{atOnce("k", 2)}})
@@ -206,7 +206,7 @@ func TestOneRequestOfManySteps(t *testing.T) {
 
 // TestNothingIsLeft: a key that nobody uses any more is not stored.
 func TestNothingIsLeft(t *testing.T) {
-	d := desk{}
+	d := keyStates{}
 	limits := []Limit{{Key: "k", AtOnce: 1, Rate: runtype.Rate{Starts: 1, Window: time.Second}}}
 	d.request(t, start, Request{Run: "a", Wants: []Want{{Step: "S", Limits: limits}}})
 	d.request(t, start.Add(500*time.Millisecond), Request{Run: "a", Returns: []Return{{"S", limits}}})
@@ -221,7 +221,7 @@ func TestNothingIsLeft(t *testing.T) {
 
 // TestManyThatWait: more than MaxWaiting wait, and all of them come to their turn in order.
 func TestManyThatWait(t *testing.T) {
-	d, now := desk{}, start
+	d, now := keyStates{}, start
 	const n = MaxWaiting + 20
 	k := []Limit{atOnce("k", 1)}
 	want := func(i int) Request {
@@ -246,7 +246,7 @@ func TestManyThatWait(t *testing.T) {
 // answers are lost, clocks are set back; a step asks only when it was told to, or was woken.
 func TestPlacesAtRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := desk{}
+		d := keyStates{}
 		const keys = 3
 		var limits [keys]Limit
 		for i := range limits {
@@ -261,13 +261,13 @@ func TestPlacesAtRandom(t *testing.T) {
 			limits[i] = l
 		}
 		type step struct {
-			limits        []Limit
-			epoch         int64
-			since         time.Duration
-			askAt         time.Duration // of real time
-			waits, runs   bool
-			done, dead    bool
-			asked, passed int
+			limits      []Limit
+			epoch       int64
+			since       time.Duration
+			askAt       time.Duration // of real time
+			waits, runs bool
+			done, dead  bool
+			asked       int
 		}
 		var steps []*step
 		var real, offset time.Duration // time that passes, and what the clock shows beyond it
@@ -415,7 +415,7 @@ func TestPlacesAtRandom(t *testing.T) {
 func BenchmarkDecide(b *testing.B) {
 	for _, waiting := range []int{0, 10, 1000} {
 		b.Run(fmt.Sprintf("waiting=%d", waiting), func(b *testing.B) {
-			d, k := desk{}, []Limit{atOnce("k", 1)}
+			d, k := keyStates{}, []Limit{atOnce("k", 1)}
 			for i := range waiting {
 				d.request(b, start, Request{Run: fmt.Sprint("w", i), Wants: []Want{{Step: "S", Rank: int64(i) + 1, Limits: k}}})
 			}

@@ -120,7 +120,8 @@ func handshake(ctx context.Context, conn net.Conn, roots *x509.CertPool) (net.Co
 		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection verifies all but the name
 		VerifyConnection:   func(s tls.ConnectionState) error { return verify(roots, s.PeerCertificates) },
 	})
-	return secure, secure.HandshakeContext(ctx)
+	err := secure.HandshakeContext(ctx)
+	return secure, err
 }
 
 func verify(roots *x509.CertPool, peer []*x509.Certificate) error {
