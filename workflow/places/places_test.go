@@ -31,7 +31,7 @@ func (k keyStates) request(t fataler, now time.Time, r Request) Answer {
 	a := Decide(now, states, r)
 	for key, s := range states {
 		if k[key] = s.Encode(); k[key] == nil {
-			delete(d, key)
+			delete(k, key)
 		}
 	}
 	return a
