@@ -510,7 +510,7 @@ type ListOfKey = Items[view.Key]
 type ListOfLeak = Items[api.Leak]
 
 // ListOfLock defines model for ListOfLock.
-type ListOfLock = Items[Lock]
+type ListOfLock = Items[view.Lock]
 
 // ListOfOffer defines model for ListOfOffer.
 type ListOfOffer = Items[api.Offer]
@@ -525,29 +525,10 @@ type ListOfSchedule = Items[Schedule]
 type ListOfToken = Items[view.Token]
 
 // ListOfWorker defines model for ListOfWorker.
-type ListOfWorker = Items[Worker]
+type ListOfWorker = Items[view.Worker]
 
 // Lock defines model for Lock.
-type Lock struct {
-	// Denied who must not hold it
-	Denied []string `json:"denied"`
-
-	// Expired its time is over: anybody may take it
-	Expired bool `json:"expired"`
-
-	// Holder who holds it, or has held it; absent: it is free
-	Holder string `json:"holder,omitzero"`
-	Name   string `json:"name"`
-
-	// Since when the holder took it
-	Since time.Time `json:"since,omitzero"`
-
-	// Unreadable why its value cannot be read; nobody gets it then
-	Unreadable string `json:"unreadable,omitzero"`
-
-	// Until when it is free unless the holder extends it
-	Until time.Time `json:"until,omitzero"`
-}
+type Lock = view.Lock
 
 // LogLine defines model for LogLine.
 type LogLine = view.LogLine
@@ -889,28 +870,7 @@ type Wait = view.Wait
 type Waiting = api.Waiting
 
 // Worker defines model for Worker.
-type Worker struct {
-	// Count runs that it owns
-	Count int `json:"count"`
-
-	// Expired its lease has ended. With runs: another worker takes them over. Without: it waits for work, or is gone
-	Expired bool `json:"expired"`
-
-	// Lease how long a renewal lasts
-	//
-	// Examples: 15s
-	Lease string `json:"lease"`
-	Name  string `json:"name"`
-
-	// Runs the oldest of them, at most 20
-	Runs []Run `json:"runs"`
-
-	// Since when it took its lease
-	Since time.Time `json:"since"`
-
-	// Until when its lease ends unless it renews it
-	Until time.Time `json:"until"`
-}
+type Worker = view.Worker
 
 // ListAccountsParams defines parameters for ListAccounts.
 type ListAccountsParams struct {

@@ -1,6 +1,9 @@
 package view
 
 import (
+	"cmp"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/workflow/runstore"
@@ -22,6 +25,29 @@ func OfWorker(w runstore.Worker) Worker {
 	return Worker{Name: w.Name, Since: w.Since, Until: w.Until, Lease: w.Lease.String(), Expired: w.Expired, Count: w.Count, Runs: []Run{}}
 }
 
+// WorkerTable is the table of workers.
+func WorkerTable(workers []Worker, now time.Time) Table {
+	return TableOf(workers, []Column[Worker]{
+		{Head: "NAME", Cell: func(w Worker) string { return w.Name }},
+		{Head: "RUNS", Cell: func(w Worker) string { return strconv.Itoa(w.Count) }},
+		{Head: "LEASE", Cell: func(w Worker) string { return leaseText(w.Until, w.Expired, now) }, Health: func(w Worker) Health {
+			if w.Expired && w.Count > 0 {
+				return Degraded
+			}
+			return Unknown
+		}},
+		{Head: "SINCE", Cell: func(w Worker) string { return Age(now.Sub(w.Since)) }},
+	})
+}
+
+// leaseText says until when a lease holds.
+func leaseText(until time.Time, expired bool, now time.Time) string {
+	if expired {
+		return "ended " + Age(now.Sub(until)) + " ago"
+	}
+	return "for " + Age(until.Sub(now))
+}
+
 // Lock is a lock that processes share.
 type Lock struct {
 	Name       string     `json:"name"`
@@ -31,4 +57,22 @@ type Lock struct {
 	Expired    bool       `json:"expired" doc:"its time is over: anybody may take it"`
 	Denied     []string   `json:"denied" doc:"who must not hold it"`
 	Unreadable string     `json:"unreadable,omitempty" doc:"why its value cannot be read; nobody gets it then"`
+}
+
+// LockTable is the table of locks.
+func LockTable(locks []Lock, now time.Time) Table {
+	return TableOf(locks, []Column[Lock]{
+		{Head: "NAME", Cell: func(l Lock) string { return l.Name }},
+		{Head: "HOLDER", Cell: func(l Lock) string { return cmp.Or(l.Holder, none) }},
+		{Head: "LEASE", Cell: func(l Lock) string {
+			switch {
+			case l.Unreadable != "":
+				return "unreadable: " + l.Unreadable
+			case l.Until == nil:
+				return "free"
+			}
+			return leaseText(*l.Until, l.Expired, now)
+		}},
+		{Head: "DENIED", Cell: func(l Lock) string { return cmp.Or(strings.Join(l.Denied, ", "), none) }},
+	})
 }

@@ -38,8 +38,8 @@ const none = "{{\"\"}}\n"
 var known = map[string][]string{
 	"view": {
 		"BulkPlan", "CatalogEntry", "Cluster", "ClusterConfig", "ClusterEvent", "ClusterNode", "ClusterResource", "Event", "Fault", "Flow",
-		"Condition", "FlowStep", "Flows", "Healer", "Healing", "History", "Key", "Kind", "Kinds", "LastRequest", "Limit", "LimitPage", "LogLine", "Logs", "Machine", "Machines", "ObjectCounts", "Operation", "Plan", "PlanStep",
-		"Problem", "ProblemError", "Progress", "Rollout", "RolloutBatch", "RolloutPlan", "RolloutPod", "RolloutVerb", "Rollouts", "Run", "RunCount", "RunCounts", "Runs", "StateCount", "Step", "Steps", "Stop", "Token", "Wait",
+		"Condition", "FlowStep", "Flows", "Healer", "Healing", "History", "Key", "Kind", "Kinds", "LastRequest", "Limit", "LimitPage", "Lock", "LogLine", "Logs", "Machine", "Machines", "ObjectCounts", "Operation", "Plan", "PlanStep",
+		"Problem", "ProblemError", "Progress", "Rollout", "RolloutBatch", "RolloutPlan", "RolloutPod", "RolloutVerb", "Rollouts", "Run", "RunCount", "RunCounts", "Runs", "StateCount", "Step", "Steps", "Stop", "Token", "Wait", "Worker",
 	},
 	"view/fdbview": {
 		"FoundationDBBackup", "FoundationDBClass", "FoundationDBCluster", "FoundationDBClusters", "FoundationDBCondition", "FoundationDBCoordinator", "FoundationDBDetail", "FoundationDBEntry",

@@ -22,6 +22,7 @@ import (
 type Backend interface {
 	Runs
 	Definitions
+	Holders
 	// Objects are the standalone objects.
 	Objects() (control.Objects, error)
 	Close() error

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/cmd/pawl/internal/library"
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/lock"
 	"github.com/pawl-dev/pawl/machine/driver"
 	"github.com/pawl-dev/pawl/server"
 	"github.com/pawl-dev/pawl/view"
@@ -113,8 +114,9 @@ func (l *Local) use(store Store, lib library.Library) error {
 	if err != nil {
 		return err
 	}
+	locks, _ := store.Locks().(lock.Lister)
 	srv, err := server.New(server.Options{
-		Engine: engine, Objects: store.Objects(), Notifier: &l.notifier, Logger: slog.New(slog.DiscardHandler), MaxBody: localMaxBody,
+		Locks: locks, Engine: engine, Objects: store.Objects(), Notifier: &l.notifier, Logger: slog.New(slog.DiscardHandler), MaxBody: localMaxBody,
 		Kinds: func() ([]driver.ServedKind, error) { return l.kinds(store, engine, lib) },
 	})
 	if err != nil {

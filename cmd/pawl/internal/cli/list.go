@@ -22,7 +22,7 @@ func ParseCount(text string) (int64, error) {
 }
 
 // Listed are the kinds of `pawl get` that are no objects.
-var Listed = []string{"runs", "flows", "machines", "faults"}
+var Listed = []string{"runs", "flows", "machines", "faults", "workers", "locks"}
 
 // WatchEnded is the end of a watch: --timeout is an end as good as any.
 func WatchEnded(ctx context.Context, err error) error {

@@ -30,10 +30,11 @@ type getOptions struct {
 func (a verbs) getCommand() *cobra.Command {
 	var o getOptions
 	cmd := &cobra.Command{
-		Use: "get [KIND [NAME...]]", Short: "List runs, objects of a kind, flows, machines or faults",
+		Use: "get [KIND [NAME...]]", Short: "List runs, objects of a kind, flows, machines, faults, workers or locks",
 		Long: `Without arguments lists runs, newest first. With a kind lists its objects; runs,
-flows, machines and faults are kinds of their own.`,
-		Example:           "  pawl get --active\n  pawl get --fault DISK_FULL --since 2h\n  pawl get --text region=eu\n  pawl get etcd -l tier=gold -w\n  pawl get etcd c1 c2 -n prod -o yaml\n  pawl get --sort-by .createdAt -o custom-columns=ID:.id,PHASE:.phase\n  pawl get flows -o jsonpath={.items[*].name}\n  pawl get --active -o wide",
+flows, machines, faults, workers and locks are kinds of their own. A worker is a process that has
+claimed runs; a lock is shared by processes, and names its holder and whom it denies.`,
+		Example:           "  pawl get --active\n  pawl get --fault DISK_FULL --since 2h\n  pawl get --text region=eu\n  pawl get etcd -l tier=gold -w\n  pawl get etcd c1 c2 -n prod -o yaml\n  pawl get --sort-by .createdAt -o custom-columns=ID:.id,PHASE:.phase\n  pawl get flows -o jsonpath={.items[*].name}\n  pawl get --active -o wide\n  pawl get workers\n  pawl get locks",
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.CompleteKinds,
 		RunE: a.Verb(func(ctx context.Context, _ *cobra.Command, args []string) error {
@@ -81,7 +82,7 @@ func (a verbs) get(ctx context.Context, b backend.Backend, args []string, o getO
 	}
 	o.namespace = a.ListNamespace(o.namespace)
 	lower := strings.ToLower(kind)
-	if o.selector != "" && slices.Contains([]string{"flow", "flows", "machine", "machines", "fault", "faults"}, lower) {
+	if o.selector != "" && slices.Contains([]string{"flow", "flows", "machine", "machines", "fault", "faults", "worker", "workers", "lock", "locks"}, lower) {
 		return cli.Usage.Errorf("%s have no labels: --selector is for runs and objects", strings.TrimSuffix(lower, "s")+"s")
 	}
 	switch lower {
@@ -96,6 +97,10 @@ func (a verbs) get(ctx context.Context, b backend.Backend, args []string, o getO
 		return a.getMachines(ctx, b, names, o)
 	case "fault", "faults":
 		return a.getFaults(ctx, b, names, o)
+	case "worker", "workers":
+		return a.getWorkers(ctx, b, names, o)
+	case "lock", "locks":
+		return a.getLocks(ctx, b, names, o)
 	}
 	return a.repeat(ctx, b, o.watch, func() (any, []string, cli.Drawing, error) { return a.objectTable(ctx, b, kind, names, o) }, endless)
 }
