@@ -73,15 +73,21 @@ func (b *bouncer) tlsNow() tlsSettings {
 	return now
 }
 
-// forget deletes the files of former certificates.
-func (b *bouncer) forget(now tlsSettings) {
+// forget deletes the files of former certificates: neither those that are configured nor those that were taken since.
+func (b *bouncer) forget(configured tlsSettings) {
+	b.tlsLock.Lock()
+	defer b.tlsLock.Unlock()
 	all, _ := filepath.Glob(filepath.Join(b.dir, "tls-*")) // the pattern is one
-	kept := strings.TrimSuffix(now.Certificate, ".crt")
 	for _, file := range all {
-		if kept == "" || !strings.HasPrefix(file, kept+".") {
+		if !configured.has(file) && !b.taken.has(file) {
 			_ = os.Remove(file) // it is only litter
 		}
 	}
+}
+
+// has reports whether a file is one of the certificate's.
+func (t tlsSettings) has(file string) bool {
+	return t.Certificate != "" && strings.HasPrefix(file, strings.TrimSuffix(t.Certificate, "crt"))
 }
 
 // tlsEvery is how often a supervisor looks whether certificates or what is required have changed.

@@ -117,7 +117,7 @@ func (f *Folder) read() {
 	}
 }
 
-// take uses files that fit together. What was required once stays so when its file goes.
+// take uses files that fit together. What was required once stays so when its file goes, or names a later time.
 func (f *Folder) take(files map[string][]byte) error {
 	pair, err := tls.X509KeyPair(files[port.AgentCertificateFile], files[port.AgentKeyFile])
 	if err != nil {
@@ -129,8 +129,12 @@ func (f *Folder) take(files map[string][]byte) error {
 	}
 	required := f.required
 	if text := strings.TrimSpace(string(files[port.RequiredFromFile])); text != "" {
-		if required, err = time.Parse(time.RFC3339, text); err != nil {
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
 			return err
+		}
+		if required.IsZero() || at.Before(required) {
+			required = at
 		}
 	}
 	f.pair, f.roots, f.required = &pair, roots, required

@@ -33,7 +33,7 @@ type listener struct {
 // plain otherwise. A connection without a byte holds up no other one.
 func NewListener(l net.Listener, f *Folder) net.Listener {
 	own := &listener{
-		Listener: l, accepted: make(chan net.Conn), failed: make(chan error, 1), closed: make(chan struct{}), waiting: map[net.Conn]struct{}{},
+		Listener: l, accepted: make(chan net.Conn), failed: make(chan error), closed: make(chan struct{}), waiting: map[net.Conn]struct{}{},
 		config: &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			if pair := f.Certificate(); pair != nil {
 				return pair, nil
@@ -49,12 +49,16 @@ func (l *listener) serve() {
 	for {
 		conn, err := l.Listener.Accept()
 		if err != nil {
-			l.failed <- err
-			var moment net.Error
-			if errors.As(err, &moment) && moment.Timeout() {
-				continue
+			// A server that lacks files or memory waits and accepts again; it closes the listener after other errors.
+			select {
+			case l.failed <- err:
+			case <-l.closed:
+				return
 			}
-			return
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			continue
 		}
 		go l.classify(conn)
 	}

@@ -10,12 +10,15 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"log"
 	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -331,5 +334,42 @@ func TestClients(t *testing.T) {
 	}
 	if said, err := say(b, address); err == nil {
 		t.Errorf("%q from a server of another cluster", said)
+	}
+}
+
+// short is a listener of a process that has too many open files at first.
+type short struct {
+	net.Listener
+	failed atomic.Bool
+}
+
+func (s *short) Accept() (net.Conn, error) {
+	if s.failed.CompareAndSwap(false, true) {
+		return nil, &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept", syscall.EMFILE)}
+	}
+	return s.Listener.Accept()
+}
+
+// A process that could not accept a connection accepts the next ones.
+func TestTooManyOpenFiles(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }),
+		ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(NewListener(&short{Listener: l}, Open(t.TempDir()))) }()
+	once := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := once.Get("http://" + l.Addr().String())
+	if err != nil {
+		t.Fatalf("after one EMFILE: %v", err)
+	}
+	answer.Body.Close()
+	s.Close()
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		t.Error(err)
 	}
 }

@@ -27,9 +27,6 @@ type session struct {
 	}
 }
 
-// NewSession returns the session of a transaction.
-func NewSession(ctx context.Context, tx pgx.Tx) db.Session { return session{ctx, tx} }
-
 func (s session) Query(sql string, args []any, each func(db.Row) error) error {
 	rows, err := s.on.Query(s.ctx, sql, args...)
 	if err != nil {
