@@ -119,12 +119,16 @@ func (m *Memory) Create(ctx context.Context, r *runtype.Run, events []runtype.Ev
 	if subject == nil {
 		subject = &memorySubject{}
 	}
-	queued := !r.Inline && subject.active != nil
+	now := time.Now()
+	passes := r.PassesLimited() && subject.active != nil && subject.active.waits
+	queued := !r.Inline && subject.active != nil && !passes
 	if queued && len(subject.queue) >= MaxQueued {
 		return nil, QueueFull.Errorf("%d runs of %s wait already", MaxQueued, r.Subject)
 	}
 
-	now := time.Now()
+	if passes {
+		m.standBehind(subject, now)
+	}
 	m.number++
 	run := &memoryRun{number: m.number, subject: subject}
 	run.row = r.CopyRow()
@@ -254,14 +258,32 @@ func (m *Memory) promote(run *memoryRun, now time.Time) {
 	if len(subject.queue) == 0 {
 		return
 	}
-	next := subject.queue[0]
-	subject.queue = slices.Delete(subject.queue, 0, 1)
+	at := 0
+	if len(subject.queue[0].row.Limits) > 0 {
+		at = max(0, slices.IndexFunc(subject.queue, func(q *memoryRun) bool { return q.row.PassesLimited() }))
+	}
+	next := subject.queue[at]
+	subject.queue = slices.Delete(subject.queue, at, at+1)
 	subject.active = next
 	next.row.Queue = 0
 	next.row.Revision++
 	if len(next.row.Limits) == 0 || m.place(next) {
 		m.begin(next, now)
 	}
+}
+
+// standBehind moves the run that holds the slot and waits for its limits to the front of the queue: a child run passes it.
+func (m *Memory) standBehind(subject *memorySubject, now time.Time) {
+	run := subject.active
+	subject.active = nil
+	run.row.Queue = 1
+	if len(subject.queue) > 0 {
+		run.row.Queue = subject.queue[0].row.Queue
+	}
+	subject.last = max(subject.last, run.row.Queue)
+	subject.queue = slices.Insert(subject.queue, 0, run)
+	run.row.Revision++
+	m.unplace(run, now)
 }
 
 // begin makes a queued run Running and due.

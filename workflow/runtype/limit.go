@@ -94,6 +94,12 @@ const (
 // such time, and none starves.
 const PriorityAge = time.Minute
 
+// PassesLimited reports whether the run goes before the runs of its subject that only wait for their limits and have not
+// begun: those may wait for a place of the run whose child it is. It takes no places, so it waits for none.
+func (r *Run) PassesLimited() bool {
+	return r.Parent != "" && !r.Inline && len(r.Limits) == 0
+}
+
 // Rank is the position of the run among those that wait for the same limit: the lowest starts first. It does
 // not change while the run waits. Unit: nanoseconds since 1970.
 func (r *Run) Rank() int64 {

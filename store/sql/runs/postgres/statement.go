@@ -80,8 +80,8 @@ FROM unnest($1::int8[], $2::int8[], $3::text[], $4::text[], $5::bytea[]) AS m(k,
 WHERE EXISTS (SELECT FROM run r WHERE r.k = m.k AND r.revision = m.rev + 1 AND r.xmin = pg_current_xact_id()::xid)
 ORDER BY m.receiver`
 
-// promoteSQL gives the free slot of each subject to the run that has waited longest. A limited run then waits for
-// its limits. It
+// promoteSQL gives the free slot of each subject to the run that has waited longest. If that one is limited, a child run
+// without limits passes it; if there is none, it waits for its limits then. It
 // depends only on stored rows, so it may be executed at any time. The writer executes it
 // twice, because a concurrent cancel may take the first candidate.
 const promoteSQL = `
@@ -89,7 +89,10 @@ WITH won AS (
 	UPDATE run q SET phase = CASE WHEN q.limited THEN 1 ELSE 2 END, queue_no = 0, revision = revision + 1,
 		next_at = CASE WHEN q.limited THEN q.next_at ELSE pawl_now() END,
 		due_at = CASE WHEN q.limited THEN q.due_at WHEN owner IS NULL THEN pawl_now() END
-	FROM (SELECT DISTINCT ON (subject) k FROM run WHERE subject = ANY($1::text[]) AND phase = 1 AND queue_no > 0 ORDER BY subject, queue_no) n
+	FROM (SELECT DISTINCT ON (w.subject) w.k FROM (
+			SELECT k, subject, queue_no, parent IS NOT NULL AND NOT limited AND first_value(limited) OVER (PARTITION BY subject ORDER BY queue_no, k) AS passes
+			FROM run WHERE subject = ANY($1::text[]) AND phase = 1 AND queue_no > 0) w
+		ORDER BY w.subject, NOT w.passes, w.queue_no, w.k) n
 	WHERE q.k = n.k AND q.phase = 1 AND q.queue_no > 0
 		AND NOT EXISTS (SELECT FROM run a WHERE a.subject = q.subject AND a.phase < 6 AND a.queue_no = 0 AND NOT a.inline)
 	RETURNING q.id, q.k, q.limited

@@ -166,7 +166,10 @@ func (d *dialect) createOrQueue(ctx context.Context, op *write) (runs.Created, e
 		switch {
 		case err != nil:
 			return known, postgres.Fault(err)
-		case code == 0:
+		case code == 0, code == 3:
+			return known, nil
+		case code == 4:
+			d.db.Waker.Notify(r.ID)
 			return known, nil
 		case code == 2:
 			return known, runstore.QueueFull.Errorf("%d runs of %s wait already", runstore.MaxQueued, r.Subject)

@@ -61,8 +61,11 @@ func (d *dialect) Create(_ context.Context, n *runs.NewRun) (runs.Created, error
 	if err := d.db.Do(op, false); err != nil {
 		return runs.Created{}, err
 	}
-	if !op.made.Known && !d.db.IsOwner() && op.made.Phase == runtype.Running {
-		d.db.WakeOwner(n.Run.ID)
+	if !d.db.IsOwner() {
+		if !op.made.Known && op.made.Phase == runtype.Running {
+			op.toWake = append(op.toWake, n.Run.ID)
+		}
+		d.db.WakeOwner(op.toWake...)
 	}
 	return op.made, nil
 }
@@ -72,12 +75,15 @@ type create struct {
 	d    *dialect
 	new  *runs.NewRun
 	made runs.Created
+
+	toWake []string // runs that have got a place
 }
 
 // Execute implements sqlite.Write.
 func (op *create) Execute(w *sqlite.Writer) error {
 	h := op.new.Handle
 	r := *op.new.Run
+	op.toWake = op.toWake[:0]
 	r.Phase, r.Revision, r.Queue = runtype.Running, 1, 0
 	if !op.d.db.IsOwner() {
 		r.Owner, r.Epoch = "", 0
@@ -103,6 +109,19 @@ func (op *create) Execute(w *sqlite.Writer) error {
 			op.made.Known = err == nil
 			return err
 		}
+		if r.PassesLimited() {
+			passed, err := standBehind(w, r.Subject, time.Now(), &op.toWake)
+			if err != nil {
+				return sqlite.Partial(err)
+			}
+			if passed {
+				if done, err = insert(); err != nil || !done {
+					return sqlite.Partial(fmt.Errorf("run %s could not be started: %w", r.ID, err))
+				}
+			}
+		}
+	}
+	if !done {
 		waiting, newest := 0, int64(0)
 		err := sqlite.Query(w.Conn, "SELECT count(*), max(queue_no) FROM run WHERE subject = ? AND queue_no > 0", func(row *driver.Stmt) error {
 			waiting, newest = row.ColumnInt(0), row.ColumnInt64(1)
@@ -161,6 +180,9 @@ func (op *create) Durable() {
 	case op.made.Owner != "":
 		d.claims.setOwner(op.made.Key, id, op.made.Owner, op.made.Epoch)
 	default:
+		d.db.Waker.Notify(id)
+	}
+	for _, id := range op.toWake {
 		d.db.Waker.Notify(id)
 	}
 }

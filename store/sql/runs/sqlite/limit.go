@@ -95,6 +95,32 @@ func startWaiting(w *sqlite.Writer, keys []string, now time.Time, toWake *[]stri
 	return nil
 }
 
+// standBehind moves the run that holds the slot of a subject and waits for its limits to the front of the queue. A child
+// run passes it then.
+func standBehind(w *sqlite.Writer, subject string, now time.Time, toWake *[]string) (passed bool, err error) {
+	var active int64
+	err = sqlite.Query(w.Conn, "SELECT row FROM run WHERE subject = ? AND slot = 1 AND phase = ?", func(row *driver.Stmt) error {
+		active = row.ColumnInt64(0)
+		return nil
+	}, subject, codec.PhaseNumber(runtype.Queued))
+	if err != nil || active == 0 {
+		return false, err
+	}
+	err = w.Exec(`UPDATE run SET slot = NULL, revision = revision + 1,
+		queue_no = coalesce((SELECT min(q.queue_no) FROM run AS q WHERE q.subject = run.subject AND q.queue_no > 0), 1) WHERE row = ?`, active)
+	if err != nil {
+		return false, err
+	}
+	if err := w.Exec("UPDATE run_limit SET state = 0 WHERE run = ?", active); err != nil {
+		return false, err
+	}
+	keys, err := limitKeys(w, "SELECT key FROM run_limit WHERE run = ?", active)
+	if err != nil {
+		return false, err
+	}
+	return true, startWaiting(w, keys, now, toWake) // another run is the first of its keys now
+}
+
 func limitKeys(w *sqlite.Writer, sql string, params ...any) (keys []string, err error) {
 	err = sqlite.Query(w.Conn, sql, func(row *driver.Stmt) error {
 		keys = append(keys, row.ColumnText(0))

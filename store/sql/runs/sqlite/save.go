@@ -269,11 +269,19 @@ func one(w *sqlite.Writer, sql string, key any) (storedRun, error) {
 	return found, err
 }
 
+// nextSQL finds the next run of a subject: the first of its queue, or, if that one is limited, the first child run that
+// passes it (runtype.Run.PassesLimited), if there is one. Of two runs with one number the older one is before.
+const nextSQL = `
+SELECT q.row, q.id FROM run AS q WHERE q.subject = ? AND q.queue_no > 0
+ORDER BY q.parent IS NULL OR EXISTS (SELECT 1 FROM run_limit AS l WHERE l.run = q.row) OR NOT EXISTS (
+	SELECT 1 FROM run_limit AS l WHERE l.run = (SELECT f.row FROM run AS f WHERE f.subject = q.subject AND f.queue_no > 0 ORDER BY f.queue_no, f.row LIMIT 1)),
+	q.queue_no, q.row LIMIT 1`
+
 // promote gives the slot of an ended run to the next run in the queue.
 func promote(w *sqlite.Writer, subject string, now time.Time, toWake *[]string) error {
 	var next int64
 	var id string
-	err := sqlite.Query(w.Conn, "SELECT row, id FROM run WHERE subject = ? AND queue_no > 0 ORDER BY queue_no LIMIT 1", func(row *driver.Stmt) error {
+	err := sqlite.Query(w.Conn, nextSQL, func(row *driver.Stmt) error {
 		next, id = row.ColumnInt64(0), row.ColumnText(1)
 		return nil
 	}, subject)
