@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -416,4 +417,50 @@ func TestStopwatchIsBounded(t *testing.T) {
 	if len(s.runs) != maxOpen || len(s.steps) != maxOpen {
 		t.Errorf("%d runs and %d attempts are remembered", len(s.runs), len(s.steps))
 	}
+}
+
+// TestLimitWaits: steps and starts of runs that wait for a limit are counted by flow and step. Keys of limits, which are as many as
+// tenants, and those of loops are no labels; other waits are not counted.
+func TestLimitWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMetrics()
+		limit := func(v workflow.View) (string, error) { return "tenant/7", nil }
+		rate := runtype.Rate{Starts: 1, Window: time.Minute}
+		nothing := func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }
+		slow := func(context.Context, *workflow.Task) outcome.Outcome { time.Sleep(time.Second); return outcome.Done() }
+		pair := &workflow.Loop{Max: 2, List: func(workflow.View) ([]json.RawMessage, error) {
+			return []json.RawMessage{json.RawMessage(`1`), json.RawMessage(`2`)}, nil
+		}}
+		e, err := workflow.New(runstore.NewMemory(), []workflow.Flow{
+			{Name: "Rated", Limits: []workflow.RunLimit{{Key: limit, Rate: rate}}, Steps: []workflow.Step{{Name: "A", Do: nothing}}},
+			{Name: "Loop", Steps: []workflow.Step{{Name: "Each", ForEach: pair, Steps: []workflow.Step{{Name: "Call", Do: slow, Limits: []workflow.StepLimit{{Key: limit, AtOnce: 1}}}}}}},
+			{Name: "Other", Steps: []workflow.Step{{Name: "Wait", Do: func(context.Context, *workflow.Task) outcome.Outcome {
+				return outcome.Wait(time.Second, "Something", "")
+			}, Timeout: 3 * time.Second}}},
+		}, workflow.Options{Hooks: []workflow.Hook{m.Hook()}, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() { _ = e.Serve(ctx); close(done) }()
+		for i, flow := range []string{"Rated", "Rated", "Loop", "Other"} {
+			if _, err := e.Start(ctx, workflow.Request{Flow: flow, Subject: fmt.Sprint("kind/space/", i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		cancel()
+		<-done
+
+		want := `
+# HELP pawl_workflow_limit_waits_total Steps, and starts of runs, that had to wait for a limit.
+# TYPE pawl_workflow_limit_waits_total counter
+pawl_workflow_limit_waits_total{flow="Loop",step="Each/Call"} 1
+pawl_workflow_limit_waits_total{flow="Rated",step=""} 1
+`
+		if err := testutil.GatherAndCompare(m.Registry(), strings.NewReader(want), "pawl_workflow_limit_waits_total"); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -303,6 +303,9 @@ func OfPlaces(waits []workflow.PlaceView) (list []Limit) {
 func OfKeyPlaces(keys []workflow.KeyPlaces) (list []Limit) {
 	for _, k := range keys {
 		l := Limit{Key: k.Key, Of: "steps", AtOnce: k.AtOnce, Rate: k.Rate.String(), Started: k.StartedIn(k.Rate.Window), Running: len(k.Holders), Waiting: len(k.State.Waiting)}
+		if k.Starts {
+			l.Of = "starts"
+		}
 		list = append(list, l)
 	}
 	return list

@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
+	"github.com/pawl-dev/pawl/workflow/workflowtest"
 )
 
 // byProvider limits the runs of a flow by input.provider.
@@ -166,4 +167,71 @@ func TestLimitsAreRefused(t *testing.T) {
 			t.Errorf("%d limits: %v", len(limits), err)
 		}
 	}
+}
+
+// passing are two flows with one limit: Parent has the place while its sub-flow needs a subject, and Limited waits for the place.
+func passing(aSecond workflow.Func) []workflow.Flow {
+	limits := []workflow.RunLimit{{Key: workflow.FixedKey("k"), AtOnce: 1}}
+	other := func(v workflow.View) (string, error) { return "kind/space/other", nil }
+	return []workflow.Flow{
+		{Name: "Parent", Limits: limits, Steps: []workflow.Step{{Name: "A", Do: aSecond}, {Name: "Sub", Flow: "Child", FlowSubject: other}}},
+		{Name: "Child", Steps: []workflow.Step{{Name: "B", Do: aSecond}}},
+		{Name: "Limited", Limits: limits, Steps: []workflow.Step{{Name: "C", Do: aSecond}}},
+	}
+}
+
+// TestSubflowPassesARunThatWaitsForItsParent: a limited run holds the subject that a sub-flow needs, and waits for the place of the
+// parent. The sub-flow passes it, and all three end, also when a process dies before or after any save.
+func TestSubflowPassesARunThatWaitsForItsParent(t *testing.T) {
+	workflowtest.EveryCrash(t, func(t *testing.T, crash *workflowtest.Crash) {
+		env := workflowtest.New(t, workflowtest.Options{Crash: crash, Flows: passing(func(context.Context, *workflow.Task) outcome.Outcome {
+			time.Sleep(time.Second)
+			return outcome.Done()
+		})})
+		parent := env.Start(workflow.Request{Flow: "Parent", Subject: "kind/space/parent"})
+		limited := env.Start(workflow.Request{Flow: "Limited", Subject: "kind/space/other"})
+		env.Pass(10 * time.Minute)
+		parent.WantPhase(runtype.Succeeded)
+		limited.WantPhase(runtype.Succeeded)
+		parent.WantOrder("A", "Sub")
+	})
+}
+
+// rowStore counts the runs that are read with their steps, and those that are read as rows.
+type rowStore struct {
+	*runstore.Memory
+	loads, rows map[string]int
+}
+
+func (s *rowStore) Load(ctx context.Context, id string) (*runtype.Run, []runtype.Signal, error) {
+	s.loads[id]++
+	return s.Memory.Load(ctx, id)
+}
+
+func (s *rowStore) List(ctx context.Context, q runstore.Query) ([]*runtype.Run, string, error) {
+	for _, id := range q.IDs {
+		s.rows[id]++
+	}
+	return s.Memory.List(ctx, q)
+}
+
+// TestHeldKeysReadsRows: whether a sub-flow of a sub-flow may use the places of its first parent is read from rows: the steps of the
+// parents, which may be thousands, are not.
+func TestHeldKeysReadsRows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := []workflow.RunLimit{{Key: workflow.FixedKey("k"), AtOnce: 1}}
+		store := &rowStore{runstore.NewMemory(), map[string]int{}, map[string]int{}}
+		e, stop := worker(t, store, []workflow.Flow{
+			{Name: "First", Limits: limits, Steps: []workflow.Step{{Name: "Sub", Flow: "Second"}}},
+			{Name: "Second", Steps: []workflow.Step{{Name: "Sub", Flow: "Third"}}},
+			sleeping("Third", limits),
+		}, workflow.Options{})
+		run, err := e.Start(t.Context(), workflow.Request{Flow: "First", Subject: "kind/space/1"})
+		want(t, err, error(nil))
+		time.Sleep(10 * time.Second)
+		stop()
+		want(t, phase(t, store.Memory, run.ID), runtype.Succeeded)
+		want(t, store.loads[run.ID], 0)
+		want(t, store.rows[run.ID], 1)
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/workflow/places"
@@ -20,7 +21,12 @@ type StepLimit struct {
 	KeyText string                     // source text of Key
 	AtOnce  int                        // 0: any number, at most places.MaxAtOnce
 	Rate    runtype.Rate               // zero: any number
+
+	starts bool // of runs: it shares nothing with limits of steps that have the same key
 }
+
+// startsMark ends the name of the document of the starts of runs of a key. A key has no control characters.
+const startsMark = "\x01"
 
 // ReasonLimit is the reason of a step, or of a run before its first step, that waits for a place.
 const ReasonLimit = "Limit"
@@ -49,7 +55,7 @@ func checkPlaces(limits []StepLimit) string {
 func startRates(flow *Flow) (rates []StepLimit) {
 	for _, l := range flow.Limits {
 		if !l.Rate.IsZero() {
-			rates = append(rates, StepLimit{Key: l.Key, KeyText: l.KeyText, Rate: l.Rate})
+			rates = append(rates, StepLimit{Key: l.Key, KeyText: l.KeyText, Rate: l.Rate, starts: true})
 		}
 	}
 	return rates
@@ -122,6 +128,9 @@ func placeKeys(limits []StepLimit, v View) (keys []places.Limit, err error) {
 		case len(key) > runtype.MaxLimitKey || !validName(key):
 			return nil, ExpressionFailed.Errorf("%.40q is not a valid key of a limit: at most %d bytes of UTF-8 without control characters", key, runtype.MaxLimitKey)
 		}
+		if l.starts {
+			key += startsMark
+		}
 		k := places.Limit{Key: key, Name: l.KeyText, AtOnce: l.AtOnce, Rate: l.Rate}
 		if i := slices.IndexFunc(keys, func(o places.Limit) bool { return o.Key == key }); i < 0 {
 			keys = append(keys, k)
@@ -134,7 +143,7 @@ func placeKeys(limits []StepLimit, v View) (keys []places.Limit, err error) {
 
 // placeText says for what a part of the run waits.
 func placeText(w *places.Wait) string {
-	text := w.Key + ": "
+	text := strings.TrimSuffix(w.Key, startsMark) + ": "
 	if w.AtOnce > 0 && (w.Running >= w.AtOnce || w.Rate.IsZero()) {
 		return text + fmt.Sprintf("%d at once", w.AtOnce)
 	}
@@ -414,6 +423,7 @@ func (e *Engine) PlacesOf(ctx context.Context, r *runtype.Run) (list []PlaceView
 			}
 			before, waits := state.Before(r.ID, step)
 			if waits {
+				l.Key = strings.TrimSuffix(l.Key, startsMark)
 				list = append(list, PlaceView{Step: step, Limit: l, Running: len(state.Holders), Started: state.StartedIn(l.Rate.Window), Waiting: len(state.Waiting), Before: before, Holders: state.Holders})
 			}
 		}
@@ -448,13 +458,24 @@ func (e *Engine) placeState(ctx context.Context, store runstore.PlaceStore, key 
 	return state, err
 }
 
-// Places returns the states of the keys of limits of steps and of rates, behind after, in order. limit 0: 1,000.
+// Places returns the states of the keys of limits of steps and of rates of runs, behind after, in order. limit 0: 1,000. The two
+// states of one key are not divided: there may be one more.
 func (e *Engine) Places(ctx context.Context, after string, limit int) (list []KeyPlaces, err error) {
 	store, ok := e.store.(runstore.PlaceStore)
 	if !ok {
 		return nil, nil
 	}
+	if after != "" {
+		after += startsMark
+	}
 	documents, err := store.Places(ctx, after, limit)
+	if err == nil && len(documents) > 0 {
+		var more []runstore.KeyPlaces
+		last := documents[len(documents)-1].Key
+		if more, err = store.Places(ctx, last, 1); len(more) > 0 && more[0].Key == last+startsMark {
+			documents = append(documents, more[0])
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -463,13 +484,15 @@ func (e *Engine) Places(ctx context.Context, after string, limit int) (list []Ke
 		if err != nil {
 			return nil, runstore.StoreCorrupt.Errorf("the places of %s: %w", k.Key, err)
 		}
-		list = append(list, KeyPlaces{k.Key, state})
+		key, starts := strings.CutSuffix(k.Key, startsMark)
+		list = append(list, KeyPlaces{key, starts, state})
 	}
 	return list, nil
 }
 
 // KeyPlaces is a key and its state.
 type KeyPlaces struct {
-	Key string
+	Key    string
+	Starts bool // of runs; false: of steps
 	*places.State
 }

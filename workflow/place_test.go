@@ -418,3 +418,40 @@ func TestLimitsOfStepsAreRefused(t *testing.T) {
 		t.Errorf("a store without places: %v", err)
 	}
 }
+
+// TestStartsAndStepsShareNothing: a rate of runs and limits of steps with the same key: no start of a step counts for the runs, and no
+// step waits behind a run. Both are listed, also when a page ends between them.
+func TestStartsAndStepsShareNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls callLog
+		rate, _ := runtype.ParseRate("1/1m")
+		flows := []workflow.Flow{
+			{Name: "Rated", Limits: []workflow.RunLimit{{Key: workflow.FixedKey("k"), Rate: rate}}, Steps: []workflow.Step{{Name: "A", Do: calls.step("rated", 0)}}},
+			{Name: "Steps", Steps: []workflow.Step{{Name: "A", Do: calls.step("steps", 0), Limits: fixed("k", 1, "5/1m")}, {Name: "B", Do: calls.step("steps", time.Hour), Timeout: 2 * time.Hour, Limits: fixed("l", 1, "")}}},
+		}
+		e, stop := worker(t, runstore.NewMemory(), flows, workflow.Options{})
+		defer stop()
+		startRuns(t, e, "Rated", 2)
+		startRuns(t, e, "Steps", 3)
+		synctest.Wait()
+		want(t, strings.Join(calls.names, " "), "ratedA stepsA stepsB stepsA stepsA")
+		time.Sleep(61 * time.Second)
+		want(t, strings.Join(calls.names[5:], " "), "ratedA")
+		for limit, pages := range map[int]string{1: "k:false k:true | l:false | ", 2: "k:false k:true | l:false | ", 3: "k:false k:true l:false | "} {
+			got, after := "", ""
+			for {
+				list, err := e.Places(t.Context(), after, limit)
+				want(t, err, error(nil))
+				if len(list) == 0 {
+					break
+				}
+				for _, k := range list {
+					got += fmt.Sprintf("%s:%v ", k.Key, k.Starts)
+					after = k.Key
+				}
+				got += "| "
+			}
+			want(t, got, pages)
+		}
+	})
+}

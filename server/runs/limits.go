@@ -34,7 +34,7 @@ func (s *Service) listLimits(ctx context.Context, in *struct {
 	places, err := s.Engine.Places(ctx, in.Cursor, in.Limit)
 	page := view.LimitPage{Items: append(append([]view.Limit{}, view.OfLimits(limits)...), view.OfKeyPlaces(places)...)}
 	slices.SortStableFunc(page.Items, func(a, b view.Limit) int { return strings.Compare(a.Key, b.Key) })
-	if len(limits) == in.Limit || len(places) == in.Limit { // a page ends where the shorter list ends, and does not divide a key
+	if len(limits) >= in.Limit || len(places) >= in.Limit { // a page ends where the shorter list ends, and does not divide a key
 		end := len(page.Items)
 		for _, last := range []string{lastKey(limits, in.Limit, func(l runstore.KeyLimit) string { return l.Key }), lastKey(places, in.Limit, func(k workflow.KeyPlaces) string { return k.Key })} {
 			if last != "" {
