@@ -142,6 +142,9 @@ const MaxOwned = 20
 // subject starts when it is the first of all its keys and each of them has a free place; it takes all its
 // places in one step. The first of a key is the run with the lowest Rank. A run keeps its places until it ends,
 // whatever its phase and whoever owns it.
+//
+// A run that waits for its limits holds the slot of its subject. A child run without limits passes it (runtype.Run.PassesLimited):
+// it takes the slot, and the run that waited is the first of the queue of the subject; of runs with one number the older is before.
 type Limiter interface {
 	// SetLimit makes a number count for a key in place of what its runs say. 0: none may start. The runs
 	// that run already go on.
