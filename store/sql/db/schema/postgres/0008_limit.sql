@@ -59,23 +59,41 @@ BEGIN
 END $$;
 
 -- pawl_queue stores a run behind the active one of its subject: 0 queued, 1
--- there is none, 2 too many wait, 3 known. The active run is locked, so that it
--- cannot end between the look and the queueing.
+-- there is none, 2 too many wait, 3 known, 4 started. The active run is locked, so that it
+-- cannot end between the look and the queueing. A child run without limits starts before an active run that only waits
+-- for its limits, which is the first of the queue then.
 CREATE FUNCTION pawl_queue(_id text, _flow text, _version bigint, _hash text, _subject text, _parent text, _inline boolean, _birth bytea, _created bigint,
 	_body bytea, _most bigint, _seq bigint, _events bytea, _steps bytea, _input bytea, _keys text[], _values text[],
 	_limits text[], _at_once bigint[], _rank bigint) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE
 	n bigint;
 	last bigint;
+	active bigint;
+	waits boolean;
+	passes boolean;
 BEGIN
-	PERFORM FROM run WHERE subject = _subject AND phase < 6 AND queue_no = 0 AND NOT inline FOR NO KEY UPDATE;
+	SELECT k, phase = 1 INTO active, waits FROM run WHERE subject = _subject AND phase < 6 AND queue_no = 0 AND NOT inline FOR NO KEY UPDATE;
 	IF NOT FOUND THEN RETURN 1; END IF;
-	SELECT count(*), coalesce(max(queue_no), 0) INTO n, last FROM run WHERE subject = _subject AND phase = 1 AND queue_no > 0;
-	IF n >= _most THEN RETURN 2; END IF;
-	INSERT INTO run (id, flow, version, hash, subject, parent, inline, birth, created, phase, queue_no, revision, epoch, mail, next_at, ended, body, limited)
-		VALUES (_id, _flow, _version, _hash, _subject, nullif(_parent, ''), _inline, _birth, _created, 1, last + 1, 1, 0, 0, 0, 0, _body, cardinality(_limits) > 0)
+	passes := waits AND _parent <> '' AND cardinality(_limits) = 0;
+	IF passes THEN
+		IF EXISTS (SELECT FROM run WHERE id = _id) THEN RETURN 3; END IF;
+		UPDATE run SET revision = revision + 1,
+			queue_no = coalesce((SELECT min(q.queue_no) FROM run q WHERE q.subject = _subject AND q.phase = 1 AND q.queue_no > 0), 1) WHERE k = active;
+		UPDATE run_limit SET state = 0 WHERE run = active;
+		INSERT INTO limit_changed (key) SELECT key FROM run_limit WHERE run = active;
+	ELSE
+		SELECT count(*), coalesce(max(queue_no), 0) INTO n, last FROM run WHERE subject = _subject AND phase = 1 AND queue_no > 0;
+		IF n >= _most THEN RETURN 2; END IF;
+	END IF;
+	INSERT INTO run (id, flow, version, hash, subject, parent, inline, birth, created, phase, queue_no, revision, epoch, mail, next_at, due_at, ended, body, limited)
+		VALUES (_id, _flow, _version, _hash, _subject, nullif(_parent, ''), _inline, _birth, _created,
+			CASE WHEN passes THEN 2 ELSE 1 END, CASE WHEN passes THEN 0 ELSE last + 1 END, 1, 0, 0,
+			CASE WHEN passes THEN pawl_now() ELSE 0 END, CASE WHEN passes THEN pawl_now() END, 0, _body, cardinality(_limits) > 0)
 		ON CONFLICT (id) DO NOTHING RETURNING k INTO n;
-	IF NOT FOUND THEN RETURN 3; END IF;
+	IF NOT FOUND THEN
+		IF passes THEN RAISE unique_violation USING MESSAGE = 'the run was created at the same time'; END IF;
+		RETURN 3;
+	END IF;
 	IF _events IS NOT NULL OR _steps IS NOT NULL THEN
 		INSERT INTO event (run, seq, data, steps) VALUES (n, _seq, _events, _steps);
 	END IF;
@@ -83,6 +101,10 @@ BEGIN
 	INSERT INTO run_limit (run, key, at_once, rank, state) SELECT n, l.key, l.at_once, _rank, 0 FROM unnest(_limits, _at_once) AS l(key, at_once);
 	IF _input IS NOT NULL THEN
 		INSERT INTO input (run, data) VALUES (n, _input);
+	END IF;
+	IF passes THEN
+		PERFORM pg_notify('pawl', _id);
+		RETURN 4;
 	END IF;
 	RETURN 0;
 END $$;
