@@ -1,54 +1,62 @@
-// The console: the session, the choice of the page, and the login.
+// The console: the session, the choice of the page, and the login. Only the modules of the page that is opened are loaded.
 import { h, show, say } from './dom.js';
 import { session, signOut } from './api.js';
-import { login } from './login.js';
 import { problem } from './parts.js';
-import { clustersPage } from './clusters.js';
-import { clusterPage } from './cluster.js';
-import { createPage } from './create.js';
-import { runsPage } from './runs.js';
-import { runPage } from './run.js';
-import { flowsPage, flowPage } from './flows.js';
-import { faultsPage, faultPage } from './faults.js';
-import { objectsPage } from './objects.js';
-import { objectPage } from './object.js';
-import { machinesPage, machinePage } from './machines.js';
-import { schedulesPage, schedulePage } from './schedules.js';
-import { workersPage } from './workers.js';
-import { accountsPage, accountPage, auditPage } from './accounts.js';
-import { leaksPage } from './leaks.js';
-import { rolloutsPage, rolloutPage } from './rollouts.js';
-import { databasesPage, databasePage } from './foundationdb.js';
 
 const main = document.getElementById('main');
 const nav = document.getElementById('nav');
 const who = document.getElementById('who');
 const loading = main.firstElementChild;
 
-// name in the URL, text, page of the list, page of one item, for operators only, part of the server
+// name in the URL, text, page of the list and page of one item (function of a module), for operators only, part of the server
 const pages = [
-  ['clusters', 'Clusters', clustersPage, clusterPage, false, 'clusters'],
-  ['rollouts', 'Rollouts', rolloutsPage, rolloutPage, true, 'rollouts'],
-  ['foundationdb', 'FoundationDB', databasesPage, databasePage, true, 'foundationdb'],
-  ['runs', 'Runs', runsPage, runPage, true],
-  ['flows', 'Flows', flowsPage, flowPage, true],
-  ['faults', 'Faults', faultsPage, faultPage, true],
-  ['schedules', 'Schedules', schedulesPage, schedulePage, true, 'schedules'],
-  ['workers', 'Workers', workersPage, workersPage, true, 'workers'],
-  ['objects', 'Objects', objectsPage, objectPage, true, 'objects'],
-  ['machines', 'Machines', machinesPage, machinePage, true, 'machines'],
-  ['leaks', 'Leaks', leaksPage, leaksPage, true, 'clusters'],
-  ['accounts', 'Accounts', accountsPage, accountPage, true, 'accounts'],
-  ['audit', 'Audit', auditPage, auditPage, true, 'accounts'],
+  ['clusters', 'Clusters', ['clusters', 'clustersPage'], ['cluster', 'clusterPage'], false, 'clusters'],
+  ['rollouts', 'Rollouts', ['rollouts', 'rolloutsPage'], ['rollouts', 'rolloutPage'], true, 'rollouts'],
+  ['foundationdb', 'FoundationDB', ['foundationdb', 'databasesPage'], ['foundationdb', 'databasePage'], true, 'foundationdb'],
+  ['runs', 'Runs', ['runs', 'runsPage'], ['run', 'runPage'], true],
+  ['flows', 'Flows', ['flows', 'flowsPage'], ['flows', 'flowPage'], true],
+  ['faults', 'Faults', ['faults', 'faultsPage'], ['faults', 'faultPage'], true],
+  ['schedules', 'Schedules', ['schedules', 'schedulesPage'], ['schedules', 'schedulePage'], true, 'schedules'],
+  ['workers', 'Workers', ['workers', 'workersPage'], ['workers', 'workersPage'], true, 'workers'],
+  ['objects', 'Objects', ['objects', 'objectsPage'], ['object', 'objectPage'], true, 'objects'],
+  ['machines', 'Machines', ['machines', 'machinesPage'], ['machines', 'machinePage'], true, 'machines'],
+  ['leaks', 'Leaks', ['leaks', 'leaksPage'], ['leaks', 'leaksPage'], true, 'clusters'],
+  ['accounts', 'Accounts', ['accounts', 'accountsPage'], ['accounts', 'accountPage'], true, 'accounts'],
+  ['audit', 'Audit', ['accounts', 'auditPage'], ['accounts', 'auditPage'], true, 'accounts'],
 ];
 
+// modules has, for each module of a page, the modules that it imports beyond those that index.html preloads, so that the
+// browser asks for all at once. A test keeps it complete.
+const modules = {
+  accounts: ['dialog'],
+  cluster: ['change', 'dialog', 'graph', 'layout', 'machinegraph', 'requests', 'steps', 'vendor/dagre'],
+  clusters: [],
+  create: ['change', 'dialog'],
+  faults: ['guide'],
+  flows: ['flowgraph', 'form', 'graph', 'runrows'],
+  foundationdb: ['dialog', 'groups'],
+  leaks: [],
+  login: [],
+  machines: ['graph', 'layout', 'machinegraph', 'vendor/dagre'],
+  object: ['graph', 'layout', 'machinegraph', 'objects', 'runrows', 'steps', 'vendor/dagre'],
+  objects: [],
+  rollouts: ['dialog'],
+  run: ['dialog', 'flowgraph', 'graph', 'guide', 'logs', 'requests', 'steps', 'timeline'],
+  runs: ['bulk', 'dialog', 'runrows'],
+  schedules: ['dialog', 'runrows'],
+  workers: ['runrows'],
+};
+
+const load = (name) => Promise.all([name, ...modules[name]].map((m) => import(`./${m}.js`))).then(([found]) => found);
+
 let me = null;
+let turn = 0; // counts the pages that were opened
 let close = () => {};
 
 function route() {
   const [path, query] = location.hash.replace(/^#\/?/, '').split('?');
   const [name, ...rest] = path.split('/').map(decodeURIComponent);
-  return { name: name || offered()[0]?.[0], rest, query: new URLSearchParams(query ?? '') };
+  return { name: name || (me && offered()[0]?.[0]), rest, query: new URLSearchParams(query ?? '') };
 }
 
 const operator = () => me.role === 'operator';
@@ -76,19 +84,30 @@ function showLogin() {
   show(nav);
   show(who);
   document.title = 'Sign in · Pawl';
-  login(main, (found) => {
+  load('login').then(({ login }) => login(main, (found) => {
     me = found;
     go();
-  });
+  }), outdated);
+}
+
+// outdated is shown when a module cannot be loaded: mostly because another version of the server has other files.
+const outdated = () => show(main, h('h1', {}, 'This page could not be loaded'), h('p', {}, 'The server does not answer, or it was updated since the console was opened.'),
+  h('button', { type: 'button', class: 'main', onclick: () => location.reload() }, 'Load the console again'));
+
+// chosen returns the page of the URL: its entry above, and its module and function.
+function chosen({ name, rest }) {
+  const found = pages.find(([to]) => to === name);
+  return { found, page: name === 'clusters' && rest[0] === 'new' ? ['create', 'createPage'] : found?.[rest.length ? 3 : 2] };
 }
 
 // go shows the page of the URL. A page is a function that draws it and returns a function that closes it.
 async function go() {
   if (!me) return;
+  const mine = ++turn;
   close();
   close = () => {};
   const { name, rest, query } = route();
-  const found = pages.find(([to]) => to === name);
+  const { found, page } = chosen({ name, rest });
   menu(name);
   show(main);
   document.title = `${found?.[1] ?? 'Nothing'} · Pawl`;
@@ -98,11 +117,15 @@ async function go() {
     show(main, h('h1', {}, found ? 'For operators' : 'There is nothing here'), h('p', {}, found ? `${me.name} is ${me.role}; this page is for operators.` : offered().length ? 'Choose a page above.' : 'This server runs no container clusters; all else is for operators.'));
     return;
   }
-  const page = rest.length === 0 ? found[2] : name === 'clusters' && rest[0] === 'new' ? createPage : found[3];
-  close = page(main, { rest, query, me, title: (text) => { document.title = `${text} · Pawl`; } }) ?? (() => {});
+  const module = await load(page[0]).catch(reportError);
+  if (mine !== turn || !me) return;
+  if (!module) return outdated();
+  close = module[page[1]](main, { rest, query, me, title: (text) => { document.title = `${text} · Pawl`; } }) ?? (() => {});
 }
 
 async function start() {
+  const asked = location.hash && chosen(route()).page;
+  if (asked) load(asked[0]).catch(() => {}); // while the session is read
   try {
     me = await session().finally(() => loading.remove());
     await go();

@@ -5,7 +5,7 @@ import { flowGraph } from './flowgraph.js';
 import { roomOf } from './graph.js';
 import { Form } from './form.js';
 import { live } from './live.js';
-import { runColumns, runRows } from './runs.js';
+import { runColumns, runRows } from './runrows.js';
 import { badge, count, facts, link, path, problem, reveal, row, table } from './parts.js';
 
 const newest = 10; // runs of a flow that its page shows

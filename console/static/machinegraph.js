@@ -1,5 +1,6 @@
 // The drawing of a state machine: its state lit, with the ways out.
-import { draw, layered, line, straight, wide } from './graph.js';
+import { draw, line, straight, wide } from './graph.js';
+import { layered } from './layout.js';
 
 const any = 'any state';
 const signs = { chosen: '✔', refused: '✖', ignored: '↷', delayed: '◔', impossible: '✖', failed: '▲', 'not reached': '·' };

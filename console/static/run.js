@@ -8,9 +8,8 @@ import { roomOf } from './graph.js';
 import { timeline } from './timeline.js';
 import { ask, moreActions } from './requests.js';
 import { guide } from './guide.js';
-import { runActions, runBadge, runFacts, runFault, stepsTable } from './steps.js';
-import { subjectLink } from './runs.js';
-import { age, json, link, path, problem, reveal, row, table } from './parts.js';
+import { runActions, runFacts, runFault, stepsTable } from './steps.js';
+import { age, json, link, path, problem, reveal, row, runBadge, subjectLink, table } from './parts.js';
 
 const page = 500; // events that are read at once
 const mostChildren = 20; // child runs in the timeline

@@ -3,25 +3,14 @@ import { h, html, make, show } from './dom.js';
 import { get } from './api.js';
 import { bulkBar, selectionOf } from './bulk.js';
 import { Beat, live } from './live.js';
-import { runBadge } from './steps.js';
-import { Pager, age, count, link, path, problem, row, table } from './parts.js';
+import { runColumns, runRows } from './runrows.js';
+import { Pager, count, link, path, problem, table } from './parts.js';
 
 const size = 100;
 const countEvery = 5000; // counts read many runs, so that they come less often than the list
 const phases = ['Queued', 'Running', 'Waiting', 'Paused', 'Cancelling', 'Cancelled', 'Succeeded'];
 const names = ['text', 'phase', 'flow', 'fault', 'subject', 'selector', 'since', 'until'];
 const spans = [['', 'at any time'], ['1h', 'in the last hour'], ['24h', 'in the last day'], ['168h', 'in the last week'], ['720h', 'in the last 30 days']];
-
-export function runRows(runs, first = () => []) {
-  return runs.map((r) => row(r.id, ...first(r), h('th', { scope: 'row' }, link(path('runs', r.id), r.id.slice(-8))), r.flow, subjectLink(r.subject), runBadge(r), r.step, r.attempt, age(r.nextAt), h('td', { class: 'reason' }, r.fault ? [h('code', {}, r.fault.code), ' ', r.fault.message] : ''), age(r.createdAt)));
-}
-
-export const runColumns = ['Run', 'Flow', 'Subject', 'Phase', 'Step', 'Attempt', 'Next try', 'Fault', 'Created'];
-
-export function subjectLink(text) {
-  const [kind, namespace, name] = text.split('/');
-  return kind === 'cluster' ? link(path('clusters', name), text) : link(path('objects', kind, namespace, name), text);
-}
 
 // instant returns the time of a filter: 24h is 24 hours ago.
 function instant(text) {

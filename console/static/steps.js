@@ -1,9 +1,6 @@
 // A run with its steps: attempts, next try, fault with remedy, and the actions.
 import { h } from './dom.js';
-import { took } from './timeline.js';
-import { age, ago, badge, button, count, facts, fault, link, path, row, table, waiting } from './parts.js';
-
-export const runBadge = (run) => badge(run.phase);
+import { age, ago, badge, button, count, facts, fault, link, path, row, runBadge, table, took, waiting } from './parts.js';
 
 // stepsTable shows the steps of a run. output adds what each has given, logs a button that shows what it has printed. Of more
 // than most steps it shows the newest, and a button that calls all.
