@@ -1,6 +1,6 @@
 // The console: the session, the choice of the page, and the login. Only the modules of the page that is opened are loaded.
 import { h, show, say } from './dom.js';
-import { session, signOut } from './api.js';
+import { endAhead, session, signOut } from './api.js';
 import { problem } from './parts.js';
 
 const main = document.getElementById('main');
@@ -78,6 +78,7 @@ async function leave() {
 }
 
 function showLogin() {
+  endAhead();
   close();
   close = () => {};
   me = null;
@@ -100,7 +101,8 @@ function chosen({ name, rest }) {
   return { found, page: name === 'clusters' && rest[0] === 'new' ? ['create', 'createPage'] : found?.[rest.length ? 3 : 2] };
 }
 
-// go shows the page of the URL. A page is a function that draws it and returns a function that closes it.
+// go shows the page of the URL. A page is a function that draws it and returns a function that closes it. Its module may export
+// ahead, with a function by the name of the page that asks for what the page reads first.
 async function go() {
   if (!me) return;
   const mine = ++turn;
@@ -121,11 +123,12 @@ async function go() {
   if (mine !== turn || !me) return;
   if (!module) return outdated();
   close = module[page[1]](main, { rest, query, me, title: (text) => { document.title = `${text} · Pawl`; } }) ?? (() => {});
+  endAhead();
 }
 
 async function start() {
   const asked = location.hash && chosen(route()).page;
-  if (asked) load(asked[0]).catch(() => {}); // while the session is read
+  if (asked) load(asked[0]).then((module) => me ?? module.ahead?.[asked[1]]?.(route()), () => {}); // while the session is read
   try {
     me = await session().finally(() => loading.remove());
     await go();

@@ -55,6 +55,11 @@ export function show(place, ...content) {
   render(childrenOf(content), place);
 }
 
+// painted calls act when what was shown is on the screen: for what is below it, or costs much.
+export function painted(act) {
+  if (document.hidden) act(); else requestAnimationFrame(() => setTimeout(act));
+}
+
 // textOf returns the text of an element.
 export function textOf(element) {
   if (Array.isArray(element)) return element.map(textOf).join('');

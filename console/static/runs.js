@@ -1,12 +1,13 @@
 // Runs: the list, with its filters in the address, counts, marks and requests to many runs.
-import { h, html, make, show } from './dom.js';
-import { get } from './api.js';
+import { h, html, make, painted, show } from './dom.js';
+import { ahead as askAhead, get } from './api.js';
 import { bulkBar, selectionOf } from './bulk.js';
 import { Beat, live } from './live.js';
 import { runColumns, runRows } from './runrows.js';
 import { Pager, count, link, path, problem, table } from './parts.js';
 
 const size = 100;
+const screen = 30; // rows that are drawn at once; the others follow when these are on the screen
 const countEvery = 5000; // counts read many runs, so that they come less often than the list
 const phases = ['Queued', 'Running', 'Waiting', 'Paused', 'Cancelling', 'Cancelled', 'Succeeded'];
 const names = ['text', 'phase', 'flow', 'fault', 'subject', 'selector', 'since', 'until'];
@@ -20,13 +21,15 @@ function instant(text) {
 
 const queryOf = (filter) => Object.fromEntries(Object.entries(filter).filter(([, v]) => v).map(([k, v]) => [k, k === 'since' || k === 'until' ? instant(v) : v]));
 
+export const ahead = { runsPage: ({ query }) => query.size || askAhead('/v1/runs', { limit: size, cursor: '' }) };
+
 export function runsPage(main, { query, me }) {
   const filter = Object.fromEntries(names.map((n) => [n, query.get(n) ?? '']));
   const bulks = (me.parts ?? []).includes('bulks');
   const marked = new Set();
   const [counts, bar, list, told] = [make('div', {}), make('div', {}), make('div', {}), make('div', { 'aria-live': 'polite' })];
   const pager = new Pager(size, () => readList());
-  let shown, total, timer, turn = 0, countTurn = 0;
+  let shown, total, timer, turn = 0, countTurn = 0, whole = false;
 
   // set changes a filter, and the address with it, so that a reload and a copied link show the same list.
   function set(name, value) {
@@ -88,7 +91,7 @@ export function runsPage(main, { query, me }) {
     if (!shown) return; // the counts came first
     drawBar();
     show(list, bulks && shown.length ? html`<button type="button" class="plain" data-key="mark" onclick=${markAll}>Mark all ${count(shown.length)} on this page</button>` : null,
-      table('Runs', bulks ? ['Mark', ...runColumns] : runColumns, runRows(shown, pick)), pager.view(shown.length, total));
+      table('Runs', bulks ? ['Mark', ...runColumns] : runColumns, runRows(whole ? shown : shown.slice(0, screen), pick)), pager.view(shown.length, total));
   };
 
   async function readList() {
@@ -99,6 +102,7 @@ export function runsPage(main, { query, me }) {
       pager.took(page);
       shown = page.items;
       draw();
+      if (!whole) painted(() => { whole = true; draw(); });
     } catch (error) {
       if (mine === turn) failed(error);
     }
@@ -121,7 +125,8 @@ export function runsPage(main, { query, me }) {
     counting.now();
     return readList();
   };
-  refresh();
+  readList();
+  painted(() => counting.soon());
   const end = live('/v1/events?type=run,step', () => { counting.soon(); return readList(); });
   return () => { turn++; countTurn++; clearTimeout(timer); counting.end(); end(); };
 }
