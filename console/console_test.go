@@ -216,9 +216,13 @@ func importsOf(t *testing.T, module string, found map[string]bool) map[string]bo
 }
 
 // The browser asks at once for all that the opened page needs, and for nothing else: index.html preloads what app.js and every
-// list with live events need; app.js names the rest for each page.
+// list with live events need; opening.js names the rest for each page.
 func TestPagesNameTheirModules(t *testing.T) {
 	page, err := fs.ReadFile(static, "static/index.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	opening, err := fs.ReadFile(static, "static/opening.js")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,6 +234,7 @@ func TestPagesNameTheirModules(t *testing.T) {
 	for _, m := range regexp.MustCompile(`<link rel="modulepreload" href="/([^"]+)\.js">`).FindAllStringSubmatch(string(page), -1) {
 		preloaded[m[1]] = true
 	}
+	preloaded["opening"] = strings.Contains(string(page), `<script type="module" async src="/opening.js">`)
 	for module := range used {
 		if !preloaded[module] {
 			t.Errorf("index.html does not preload %s, which app.js imports", module)
@@ -242,19 +247,19 @@ func TestPagesNameTheirModules(t *testing.T) {
 		}
 	}
 
-	_, table, _ := strings.Cut(string(app), "const modules = {\n")
+	_, table, _ := strings.Cut(string(opening), "const modules = {\n")
 	table, _, _ = strings.Cut(table, "\n};")
 	named := map[string][]string{}
 	for _, line := range strings.Split(table, "\n") {
 		m := regexp.MustCompile(`^  ([a-z]+): \[(.*)\],$`).FindStringSubmatch(line)
 		if m == nil {
-			t.Fatalf("app.js has the row %q", line)
+			t.Fatalf("opening.js has the row %q", line)
 		}
 		named[m[1]] = strings.FieldsFunc(m[2], func(r rune) bool { return strings.ContainsRune("', ", r) })
 	}
-	for _, m := range regexp.MustCompile(`\['([a-z]+)', '[a-z]+Page'\]|load\('([a-z]+)'\)`).FindAllStringSubmatch(string(app), -1) {
+	for _, m := range regexp.MustCompile(`\['([a-z]+)', '[a-z]+Page'\]|load\('([a-z]+)'\)`).FindAllStringSubmatch(string(opening)+string(app), -1) {
 		if _, ok := named[m[1]+m[2]]; !ok {
-			t.Errorf("app.js loads %s, and does not say which modules it imports", m[1]+m[2])
+			t.Errorf("the console loads %s, and does not say which modules it imports", m[1]+m[2])
 		}
 	}
 	for module, list := range named {
@@ -266,7 +271,7 @@ func TestPagesNameTheirModules(t *testing.T) {
 		}
 		slices.Sort(needed)
 		if !slices.Equal(needed, list) {
-			t.Errorf("app.js: %s names %q; it imports %q", module, list, needed)
+			t.Errorf("opening.js: %s names %q; it imports %q", module, list, needed)
 		}
 		for _, m := range append(list, module) {
 			used[m] = true

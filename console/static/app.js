@@ -1,6 +1,7 @@
-// The console: the session, the choice of the page, and the login. Only the modules of the page that is opened are loaded.
+// The console: the session, the choice of the page, and the login.
 import { h, show, say } from './dom.js';
 import { endAhead, session, signOut } from './api.js';
+import { addressed, load, opened, pageOf, pages } from './opening.js';
 import { problem } from './parts.js';
 
 const main = document.getElementById('main');
@@ -8,56 +9,9 @@ const nav = document.getElementById('nav');
 const who = document.getElementById('who');
 const loading = main.firstElementChild;
 
-// name in the URL, text, page of the list and page of one item (function of a module), for operators only, part of the server
-const pages = [
-  ['clusters', 'Clusters', ['clusters', 'clustersPage'], ['cluster', 'clusterPage'], false, 'clusters'],
-  ['rollouts', 'Rollouts', ['rollouts', 'rolloutsPage'], ['rollouts', 'rolloutPage'], true, 'rollouts'],
-  ['foundationdb', 'FoundationDB', ['foundationdb', 'databasesPage'], ['foundationdb', 'databasePage'], true, 'foundationdb'],
-  ['runs', 'Runs', ['runs', 'runsPage'], ['run', 'runPage'], true],
-  ['flows', 'Flows', ['flows', 'flowsPage'], ['flows', 'flowPage'], true],
-  ['faults', 'Faults', ['faults', 'faultsPage'], ['faults', 'faultPage'], true],
-  ['schedules', 'Schedules', ['schedules', 'schedulesPage'], ['schedules', 'schedulePage'], true, 'schedules'],
-  ['workers', 'Workers', ['workers', 'workersPage'], ['workers', 'workersPage'], true, 'workers'],
-  ['objects', 'Objects', ['objects', 'objectsPage'], ['object', 'objectPage'], true, 'objects'],
-  ['machines', 'Machines', ['machines', 'machinesPage'], ['machines', 'machinePage'], true, 'machines'],
-  ['leaks', 'Leaks', ['leaks', 'leaksPage'], ['leaks', 'leaksPage'], true, 'clusters'],
-  ['accounts', 'Accounts', ['accounts', 'accountsPage'], ['accounts', 'accountPage'], true, 'accounts'],
-  ['audit', 'Audit', ['accounts', 'auditPage'], ['accounts', 'auditPage'], true, 'accounts'],
-];
-
-// modules has, for each module of a page, the modules that it imports beyond those that index.html preloads, so that the
-// browser asks for all at once. A test keeps it complete.
-const modules = {
-  accounts: ['dialog'],
-  cluster: ['change', 'dialog', 'graph', 'layout', 'machinegraph', 'requests', 'steps', 'vendor/dagre'],
-  clusters: [],
-  create: ['change', 'dialog'],
-  faults: ['guide'],
-  flows: ['flowgraph', 'form', 'graph', 'runrows'],
-  foundationdb: ['dialog', 'groups'],
-  leaks: [],
-  login: [],
-  machines: ['graph', 'layout', 'machinegraph', 'vendor/dagre'],
-  object: ['graph', 'layout', 'machinegraph', 'objects', 'runrows', 'steps', 'vendor/dagre'],
-  objects: [],
-  rollouts: ['dialog'],
-  run: ['dialog', 'flowgraph', 'graph', 'guide', 'logs', 'requests', 'steps', 'timeline'],
-  runs: ['bulk', 'dialog', 'runrows'],
-  schedules: ['dialog', 'runrows'],
-  workers: ['runrows'],
-};
-
-const load = (name) => Promise.all([name, ...modules[name]].map((m) => import(`./${m}.js`))).then(([found]) => found);
-
 let me = null;
 let turn = 0; // counts the pages that were opened
 let close = () => {};
-
-function route() {
-  const [path, query] = location.hash.replace(/^#\/?/, '').split('?');
-  const [name, ...rest] = path.split('/').map(decodeURIComponent);
-  return { name: name || (me && offered()[0]?.[0]), rest, query: new URLSearchParams(query ?? '') };
-}
 
 const operator = () => me.role === 'operator';
 
@@ -95,21 +49,14 @@ function showLogin() {
 const outdated = () => show(main, h('h1', {}, 'This page could not be loaded'), h('p', {}, 'The server does not answer, or it was updated since the console was opened.'),
   h('button', { type: 'button', class: 'main', onclick: () => location.reload() }, 'Load the console again'));
 
-// chosen returns the page of the URL: its entry above, and its module and function.
-function chosen({ name, rest }) {
-  const found = pages.find(([to]) => to === name);
-  return { found, page: name === 'clusters' && rest[0] === 'new' ? ['create', 'createPage'] : found?.[rest.length ? 3 : 2] };
-}
-
-// go shows the page of the URL. A page is a function that draws it and returns a function that closes it. Its module may export
-// ahead, with a function by the name of the page that asks for what the page reads first.
+// go shows the page of the URL. A page is a function that draws it and returns a function that closes it.
 async function go() {
   if (!me) return;
   const mine = ++turn;
   close();
   close = () => {};
-  const { name, rest, query } = route();
-  const { found, page } = chosen({ name, rest });
+  const { name = offered()[0]?.[0], rest, query } = addressed();
+  const { found, page } = pageOf({ name, rest });
   menu(name);
   show(main);
   document.title = `${found?.[1] ?? 'Nothing'} · Pawl`;
@@ -127,10 +74,11 @@ async function go() {
 }
 
 async function start() {
-  const asked = location.hash && chosen(route()).page;
-  if (asked) load(asked[0]).then((module) => me ?? module.ahead?.[asked[1]]?.(route()), () => {}); // while the session is read
   try {
-    me = await session().finally(() => loading.remove());
+    me = await (opened.session ?? session()).finally(() => {
+      opened.session = undefined;
+      loading.remove();
+    });
     await go();
   } catch (error) {
     if (error.status === 401) return showLogin();

@@ -1,6 +1,6 @@
 // Flows: the list, and one flow with its steps, its runs, and a form made of its input's schema that starts a run.
 import { h, html, make, painted, say, show } from './dom.js';
-import { ahead as askAhead, get, newKey, request } from './api.js';
+import { get, newKey, request } from './api.js';
 import { flowGraph } from './flowgraph.js';
 import { roomOf } from './graph.js';
 import { Form } from './form.js';
@@ -38,14 +38,6 @@ export function flowsPage(main) {
   return () => { reading.end(); end(); };
 }
 
-const flowAt = (name) => `/v1/flows/${encodeURIComponent(name)}`;
-const kindOf = (query) => query.get('kind') ?? undefined;
-
-export const ahead = {
-  flowsPage: () => askAhead('/v1/flows'),
-  flowPage: ({ rest: [name], query }) => askAhead(flowAt(name), { kind: kindOf(query) }),
-};
-
 export function flowPage(main, { rest: [name], query, title, me }) {
   const [top, steps, drawing, start, runs] = [make('div', {}), make('div', {}), make('div', {}), make('div', {}), make('div', {})];
   const whole = { graph: false, steps: false };
@@ -55,7 +47,7 @@ export function flowPage(main, { rest: [name], query, title, me }) {
 
   async function begin() {
     try {
-      flow = await get(flowAt(name), { kind: kindOf(query) });
+      flow = await get(`/v1/flows/${encodeURIComponent(name)}`, { kind: query.get('kind') ?? undefined });
       show(top, html`<div class="title"><h1>${flow.name}</h1><span>version ${flow.version}</span></div>
         ${flow.description ? html`<p>${flow.description}</p>` : null}
         ${facts([['Kind of subjects', flow.kind ?? 'all'], ['Deadline', flow.deadline], ['At the deadline', flow.onDeadline], ['On a change', flow.onChange], ['Hash', html`<code>${flow.hash.slice(0, 12)}</code>`]])}

@@ -1,6 +1,6 @@
 // One run: its timeline, steps with outputs, logs, fault with its guide, history, and every request to it.
 import { h, html, make, painted, say, show } from './dom.js';
-import { ahead as askAhead, get } from './api.js';
+import { get } from './api.js';
 import { live } from './live.js';
 import { Logs } from './logs.js';
 import { flowGraph } from './flowgraph.js';
@@ -26,12 +26,8 @@ async function flowOf(run, me) {
 // healersOf returns the healers of a run with the step whose fault each has healed.
 const healersOf = (run, events) => (run.healing ?? []).map((h) => ({ ...h, step: events.findLast((e) => e.kind === 'HealingBegun' && e.code === h.code)?.step ?? run.fault?.step ?? run.step }));
 
-const pathOf = (id) => `/v1/runs/${encodeURIComponent(id)}`;
-
-export const ahead = { runPage: ({ rest: [id] }) => askAhead(pathOf(id)) };
-
 export function runPage(main, { rest: [id], title, me }) {
-  const at = pathOf(id);
+  const at = `/v1/runs/${encodeURIComponent(id)}`;
   const view = make('div', {});
   const trouble = make('div', {});
   const events = new Events(at);

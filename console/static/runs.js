@@ -1,6 +1,6 @@
 // Runs: the list, with its filters in the address, counts, marks and requests to many runs.
 import { h, html, make, painted, show } from './dom.js';
-import { ahead as askAhead, get } from './api.js';
+import { get } from './api.js';
 import { bulkBar, selectionOf } from './bulk.js';
 import { Beat, live } from './live.js';
 import { runColumns, runRows } from './runrows.js';
@@ -20,8 +20,6 @@ function instant(text) {
 }
 
 const queryOf = (filter) => Object.fromEntries(Object.entries(filter).filter(([, v]) => v).map(([k, v]) => [k, k === 'since' || k === 'until' ? instant(v) : v]));
-
-export const ahead = { runsPage: ({ query }) => query.size || askAhead('/v1/runs', { limit: size, cursor: '' }) };
 
 export function runsPage(main, { query, me }) {
   const filter = Object.fromEntries(names.map((n) => [n, query.get(n) ?? '']));

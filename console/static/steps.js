@@ -65,7 +65,7 @@ export function runFacts(run) {
     ['Requested by', run.actor], ['Reason', run.reason], ['Stop', run.stop && `${run.stop.verb} ${run.stop.mode ?? ''} by ${run.stop.actor ?? 'somebody'}`]]);
 }
 
-export const runFault = (run) => [fault(run.fault), waiting(run.waiting), limited(run)];
+export const runFault = (run) => [fault(run.fault), limitOf(run) ? limited(run) : waiting(run.waiting)];
 
 // runActions shows the verbs of a run. Disabled ones show why.
 export function runActions(run, act) {

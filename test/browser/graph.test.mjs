@@ -138,6 +138,29 @@ test('of a run of many steps those around the present one are drawn, and the oth
   await page.context().close();
 });
 
+test('of a flow of many steps the first hundred rows are drawn, and the others when one of them is chosen', { skip }, async () => {
+  const page = await visitor.open('#/flows/Long');
+  const rows = page.getByRole('group', { name: 'Steps', exact: true }).locator('tbody tr');
+  await page.getByRole('button', { name: `Show all ${many} steps` }).waitFor();
+  assert.equal(await rows.count(), 100);
+  await node(page, `S${many - 1}`).click();
+  assert.match(await page.evaluate(() => document.activeElement.textContent), new RegExp(`^S${many - 1}`));
+  assert.equal(await rows.count(), many);
+  await page.context().close();
+});
+
+test('of a long history the newest rows are drawn, and the others when they are asked for', { skip }, async () => {
+  const page = await visitor.open(`#/runs/${long.id}`);
+  const rows = page.getByRole('group', { name: 'History', exact: true }).locator('tbody tr');
+  const all = page.getByRole('button', { name: /^Show all \d+ of the newest/ });
+  await all.waitFor();
+  assert.equal(await rows.count(), 100);
+  await all.click();
+  assert.ok(await rows.count() > 200, `${await rows.count()} rows`);
+  await all.waitFor({ state: 'detached' });
+  await page.context().close();
+});
+
 test('machines are listed with their objects; a state is chosen by keyboard', { skip }, async () => {
   const page = await visitor.open('#/machines');
   await row(page, 'Lamp').getByText('1 Lit').waitFor();
