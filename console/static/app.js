@@ -53,6 +53,7 @@ const outdated = () => show(main, h('h1', {}, 'This page could not be loaded'), 
 async function go() {
   if (!me) return;
   const mine = ++turn;
+  if (mine > 1) endAhead(); // they were for the first page
   close();
   close = () => {};
   const { name = offered()[0]?.[0], rest, query } = addressed();
@@ -70,7 +71,6 @@ async function go() {
   if (mine !== turn || !me) return;
   if (!module) return outdated();
   close = module[page[1]](main, { rest, query, me, title: (text) => { document.title = `${text} · Pawl`; } }) ?? (() => {});
-  endAhead();
 }
 
 async function start() {

@@ -7,7 +7,7 @@ import { runColumns, runRows } from './runrows.js';
 import { Pager, count, link, path, problem, table } from './parts.js';
 
 const size = 100;
-const screen = 30; // rows that are drawn at once; the others follow when these are on the screen
+const screen = 20; // rows that are drawn at once; the others follow when these are on the screen
 const countEvery = 5000; // counts read many runs, so that they come less often than the list
 const phases = ['Queued', 'Running', 'Waiting', 'Paused', 'Cancelling', 'Cancelled', 'Succeeded'];
 const names = ['text', 'phase', 'flow', 'fault', 'subject', 'selector', 'since', 'until'];

@@ -161,6 +161,24 @@ test('of a long history the newest rows are drawn, and the others when they are 
   await page.context().close();
 });
 
+test('a page that is opened asks for nothing twice', { skip }, async () => {
+  for (const [place, shown] of [[`#/runs/${long.id}`, 'figure.flow svg'], ['#/runs', 'role=row[name=/Long/]'], ['#/flows', 'role=row[name=/^Long/]'], ['#/flows/Long', 'figure.flow svg']]) {
+    const page = await visitor.open();
+    await page.getByText('● live').waitFor();
+    await page.waitForLoadState();
+    const asked = [];
+    await page.route('**/v1/events?**', (route) => route.abort()); // their arrival asks again
+    page.on('request', (r) => asked.push(r.url().replace(/^.*(?=\/v1\/)/, '')));
+    await page.goto('about:blank');
+    await page.goto(`${server.url}/${place}`);
+    await page.locator(shown).first().waitFor();
+    const read = asked.filter((a) => a.startsWith('/v1/') && !a.startsWith('/v1/events'));
+    assert.deepEqual(read.filter((a, i) => read.indexOf(a) !== i), [], place);
+    assert.ok(read.length >= 2, read.join());
+    await page.context().close();
+  }
+});
+
 test('machines are listed with their objects; a state is chosen by keyboard', { skip }, async () => {
   const page = await visitor.open('#/machines');
   await row(page, 'Lamp').getByText('1 Lit').waitFor();
