@@ -53,16 +53,17 @@ function outline({ shape, x, y, width, height }) {
     shape === 'double' ? h('path', { class: 'box', d: `M${left + 7} ${top}V${bottom}M${right - 7} ${top}V${bottom}` }) : null];
 }
 
-// node draws a box with its lines of text: the first is its name. One with act is a button.
+// node draws a box with its lines of text: the first is its name. One with act is a button; its name for a screen reader begins with
+// the lines, as people who speak to their browser expect, and goes on with more.
 function node(n) {
   const { x, y, width, height, lines } = n;
   const first = y + 5 - ((lines.length - 1) * line) / 2;
   const act = n.act && ((e) => { if (e.type === 'click' || ['Enter', ' '].includes(e.key)) { e.preventDefault(); n.act(); } });
-  return h('g', { class: `node ${n.class ?? ''} ${n.mood ?? ''} ${n.here ? 'here' : ''}`, 'data-key': `n-${n.id}`, 'data-name': n.id, 'aria-current': n.here ? 'true' : undefined,
-    ...(act ? { role: 'button', tabindex: '0', 'aria-label': n.label, 'aria-pressed': n.pressed === undefined ? undefined : String(n.pressed), onclick: act, onkeydown: act } : {}) },
-  n.title ? h('title', {}, n.title) : null,
+  const box = h('g', { class: `node ${n.class ?? ''} ${n.mood ?? ''} ${n.here ? 'here' : ''}`, 'data-key': `n-${n.id}`, 'data-name': n.id, 'aria-current': n.here ? 'true' : undefined,
+    ...(act ? { role: 'button', tabindex: '0', 'aria-label': [lines.join(' '), n.more].filter(Boolean).join(', '), 'aria-pressed': n.pressed === undefined ? undefined : String(n.pressed), onclick: act, onkeydown: act } : {}) },
   n.here ? h('rect', { class: 'outline', x: x - width / 2 - 5, y: y - height / 2 - 5, width: width + 10, height: height + 10, rx: 12 }) : null,
-  outline(n), h('text', {}, lines.map((text, i) => h('tspan', { x, y: first + i * line, class: i ? 'note' : undefined }, text))));
+  outline(n), h('text', {}, lines.map((text, i) => [i ? ' ' : null, h('tspan', { x, y: first + i * line, class: i ? 'note' : undefined }, text)])));
+  return n.title ? h('g', { 'data-key': `t-${n.id}` }, h('title', {}, n.title), box) : box;
 }
 
 const frame = (f) => h('g', { class: `frame ${f.mood ?? ''}`, 'data-key': `f-${f.id}`, 'data-name': f.id }, f.title ? h('title', {}, f.title) : null,

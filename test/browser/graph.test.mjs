@@ -104,9 +104,9 @@ test('a run has each step in its state, with its child run and its healer, live'
   assert.match(await node(page, 'Never').textContent(), /↷ Never\s*Skipped/);
   assert.match(await node(page, 'Each/Count').textContent(), /✔ Count\s*Done 3 times/);
   assert.match(await node(page, 'After').getAttribute('class'), /\blater\b/);
-  assert.match(await node(page, 'After').getAttribute('aria-label'), /^After, not begun/);
+  assert.match(await node(page, 'After').getAttribute('aria-label'), /^After exec, not begun/);
   assert.match(await flow(page).locator('.healer').textContent(), /healer\s*SHIP_BROKEN\s*1 attempt/);
-  assert.match(await flow(page).locator('.child').getAttribute('aria-label'), /^Run \w{8} of Inner, Succeeded/);
+  assert.match(await flow(page).locator('.child').getAttribute('aria-label'), /^✔ run \w{8} Succeeded, of Inner/);
   await page.screenshot({ path: join(shots, 'graph-run.png') });
   await page.emulateMedia({ colorScheme: 'dark' });
   await page.screenshot({ path: join(shots, 'graph-run-dark.png') });
@@ -127,7 +127,7 @@ test('of a run of many steps those around the present one are drawn, and the oth
   const before = await flow(page).locator('.node').count();
   assert.ok(before < 40, `${before} nodes`);
   const rest = flow(page).locator('.rest').first();
-  assert.match(await rest.getAttribute('aria-label'), /^Show \d+ steps: \d+ Done$/);
+  assert.match(await rest.getAttribute('aria-label'), /^… \d+ steps \d+ Done, show them$/);
   await rest.focus();
   await rest.press('Enter');
   await node(page, 'S10').waitFor();
@@ -187,7 +187,7 @@ test('machines are listed with their objects; a state is chosen by keyboard', { 
   await node(page, 'Lit').getByText('1 object').waitFor();
   assert.equal(await page.locator('.state').count(), 5);
   await page.locator('main').focus();
-  await press(page, 'Tab', 'it is litLit1 object'); // its description is a title
+  await press(page, 'Tab', 'Lit 1 object');
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: 'Ways out of Lit' }).waitFor();
   const ways = page.getByRole('group', { name: 'Transitions', exact: true });
