@@ -76,15 +76,15 @@ export function runPage(main, { rest: [id], title, me }) {
   }
 
   const below = () => html`
-      <section data-key="timeline" aria-labelledby="h-timeline"><h2 id="h-timeline">Timeline</h2>${timeline(run, events.items, children, { whole: more.whole, toggle: () => { more.whole = true; draw(); } })}</section>
-      <section data-key="steps" aria-labelledby="h-steps"><h2 id="h-steps">Steps</h2>
+      <section class="long" data-key="timeline" aria-labelledby="h-timeline"><h2 id="h-timeline">Timeline</h2>${timeline(run, events.items, children, { whole: more.whole, toggle: () => { more.whole = true; draw(); } })}</section>
+      <section class="long" data-key="steps" aria-labelledby="h-steps"><h2 id="h-steps">Steps</h2>
         ${run.earlierSteps ? html`<p class="help">The newest ${run.steps.length} steps; ${run.earlierSteps} older ones are omitted.</p>` : null}
         ${stepsTable(run, { output: true, most: more.steps ? undefined : mostSteps, all: () => { more.steps = true; draw(); }, logs: logs && ((step) => { logs.choose(step); document.getElementById('h-logs').scrollIntoView({ block: 'start' }); }) })}
         ${run.input && Object.keys(run.input).length ? html`<details><summary>Input</summary>${json(run.input)}</details>` : null}
         ${run.result !== undefined ? html`<details><summary>Result</summary>${json(run.result)}</details>` : null}
       </section>
       ${logs ? html`<section data-key="logs" aria-labelledby="h-logs"><h2 id="h-logs">Logs</h2>${logs.view}</section>` : null}
-      <section data-key="history" aria-labelledby="h-history"><h2 id="h-history">History</h2>${historyTable()}
+      <section class="long" data-key="history" aria-labelledby="h-history"><h2 id="h-history">History</h2>${historyTable()}
         ${hiddenEvents() ? html`<button type="button" data-key="all-events" onclick=${() => { more.events = true; draw(); }}>Show all ${count(events.items.length)} of the newest</button>`
     : events.older ? html`<button type="button" data-key="older-events" onclick=${() => events.readOlder().then(draw, (e) => show(trouble, problem(e)))}>Show ${Math.min(page, events.older)} older of ${events.older}</button>` : null}
       </section>`;

@@ -82,7 +82,7 @@ async function take(name, place, shown, height, act = () => {}) {
 try {
   const order = (n, input) => server.api('POST', '/v1/runs', { flow: 'Order', subject: `order/default/${1000 + n}`, input, actor: 'shop' });
   const cluster = await server.running('orders', { size: 3 });
-  await server.api('PUT', '/v1/objects/Schedule/default/nightly', { spec: { cron: '30 1 * * *', timezone: 'Europe/Berlin', flow: 'Backup', subject: 'demo/default/orders', input: {} } });
+  await server.api('PUT', '/v1/objects/Schedule/default/nightly', { spec: { cron: '30 1 * * *', flow: 'Backup', subject: 'demo/default/orders', input: {} } });
   for (let n = 0; n < 12; n++) await order(n, { item: ['book', 'lamp', 'chair'][n % 3], count: 1 + n % 4, carrier: 'north', gift: n % 2 === 0 });
   for (let n = 0; n < 6; n++) await phase((await server.api('POST', '/v1/runs', { flow: 'Backup', subject: `demo/default/shop${n}`, actor: 'nightly' })).id, 'Succeeded');
   const paused = await order(12, { item: 'table', carrier: 'south', gift: true });
@@ -91,7 +91,7 @@ try {
 
   await take('runs', '#/runs', 'role=button[name=/^Paused 2/]', 760);
   await take('paused-run', `#/runs/${paused.id}`, 'figure.flow .here', 900);
-  await take('cluster', `#/clusters/${cluster.id}`, 'figure.machine svg', 900);
+  await take('cluster', `#/clusters/${cluster.id}`, 'figure.machine svg', 820);
   await take('flow-form', '#/flows/Order', 'role=group[name="Newest runs"]', 820, async (page) => {
     await page.getByText('Start a run').click();
     await page.getByLabel('Subject').fill('order/default/2000');
