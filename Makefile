@@ -216,6 +216,11 @@ test-browser: build ## the console in Chromium, against a real server (installs 
 	$(GO) -C test build -o $(CURDIR)/bin/ ./browser/fill ./browser/stage ./browser/databases || exit 1; \
 	cd test/browser && TALLY=$(if $(TALLY),$(abspath $(TALLY))) PAWL=$(CURDIR)/bin/pawl FILL=$(CURDIR)/bin/fill STAGE=$(CURDIR)/bin/stage DATABASES=$(CURDIR)/bin/databases node --test --test-concurrency=1 --test-reporter=./reporter.mjs --test-reporter-destination=stdout *.test.mjs
 
+.PHONY: pictures
+pictures: build ## the pictures of docs/pictures: pages of the console on a real server, light and dark (needs Chromium)
+	npm --prefix test/browser ci --silent --no-audit --no-fund
+	PAWL=$(CURDIR)/bin/pawl node test/browser/pictures.mjs
+
 .PHONY: test-release
 test-release: bin/testsum bin/nfpm ## write a release, install its deb on a copy of this machine, start, upgrade, remove and purge it (as root)
 	PAWL_TEST_RELEASE=1 $(TESTSUM) tools -- -count 1 -timeout 30m ./release

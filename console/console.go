@@ -4,9 +4,11 @@ package console
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"fmt"
 	"io/fs"
 	"mime"
 	"net/http"
@@ -24,13 +26,14 @@ var static embed.FS
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
+// file is a static file of the console. packed is its data after gzip; nil if that saves nothing.
 type file struct {
 	name, kind, etag string
-	data             []byte
+	data, packed     []byte
 }
 
-// Handler serves the console: its page at / and its other files below. Pages within the
-// console are URL fragments, which never reach the server.
+// Handler serves the console: its page at /, which the browser revalidates, and its other files below a folder that is named
+// after their content, which the browser keeps. Pages within the console are URL fragments, which never reach the server.
 func Handler() http.Handler {
 	files, err := read(static)
 	if err != nil {
@@ -53,32 +56,68 @@ func Handler() http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("Cache-Control", "no-cache") // the browser revalidates each time, and gets 304
+		h.Set("Cache-Control", "public, max-age=31536000, immutable")
+		if r.URL.Path == "/" {
+			h.Set("Cache-Control", "no-cache") // the browser revalidates each time, and gets 304
+		}
 		h.Set("Content-Type", f.kind)
-		h.Set("ETag", f.etag)
-		http.ServeContent(w, r, f.name, time.Time{}, bytes.NewReader(f.data))
+		h.Set("Vary", "Accept-Encoding")
+		data, etag := f.data, f.etag
+		if f.packed != nil && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			data, etag = f.packed, f.etag+"-gzip"
+			h.Set("Content-Encoding", "gzip")
+		}
+		h.Set("ETag", `"`+etag+`"`)
+		http.ServeContent(w, r, f.name, time.Time{}, bytes.NewReader(data))
 	})
 }
 
+// read returns the files by their paths on the server.
 func read(from fs.FS) (map[string]file, error) {
-	files := map[string]file{}
-	err := fs.WalkDir(from, ".", func(name string, entry fs.DirEntry, err error) error {
+	contents := map[string][]byte{}
+	all := sha256.New()
+	err := fs.WalkDir(from, "static", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
 		data, err := fs.ReadFile(from, name)
+		contents[strings.TrimPrefix(name, "static")] = data
+		fmt.Fprintf(all, "%s %d\n%s", name, len(data), data)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	folder := "/static/" + hex.EncodeToString(all.Sum(nil)[:8])
+	files := map[string]file{}
+	for name, data := range contents {
+		at := folder + name
+		if name == "/index.html" {
+			at, data = "/", bytes.ReplaceAll(data, []byte(`="/`), []byte(`="`+folder+`/`))
+		}
+		packed, err := pack(data)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		sum := sha256.Sum256(data)
-		at := "/" + strings.TrimPrefix(name, "static/")
-		if path.Base(name) == "index.html" {
-			at = strings.TrimSuffix(at, "index.html")
-		}
-		files[at] = file{name: path.Base(name), kind: kindOf(name), etag: `"` + hex.EncodeToString(sum[:8]) + `"`, data: data}
-		return nil
-	})
-	return files, err
+		files[at] = file{name: path.Base(name), kind: kindOf(name), etag: hex.EncodeToString(sum[:8]), data: data, packed: packed}
+	}
+	return files, nil
+}
+
+func pack(data []byte) ([]byte, error) {
+	var to bytes.Buffer
+	z, err := gzip.NewWriterLevel(&to, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = z.Write(data); err == nil {
+		err = z.Close()
+	}
+	if err != nil || to.Len() >= len(data) {
+		return nil, err
+	}
+	return to.Bytes(), nil
 }
 
 // kindOf returns the media type of a file. The MIME tables of the machine are not reliable for scripts.

@@ -40,7 +40,25 @@ export async function request(method, path, options = {}) {
   return { body, etag: response.headers.get('ETag') ?? '' };
 }
 
-export const get = async (path, query) => (await request('GET', path, { query })).body;
+const early = new Map(); // answers that are under way, by what was asked
+
+const asked = (path, query) => JSON.stringify([path, query ?? {}]);
+
+// ahead asks for what the page that is being opened will get first, so that get finds it under way.
+export function ahead(path, query) {
+  const answer = request('GET', path, { query });
+  answer.catch(() => {}); // get tells, if somebody wants it
+  early.set(asked(path, query), answer);
+}
+
+// endAhead forgets the answers that no page took.
+export const endAhead = () => early.clear();
+
+export async function get(path, query) {
+  const answer = early.get(asked(path, query));
+  early.delete(asked(path, query));
+  return (await (answer ?? request('GET', path, { query }))).body;
+}
 
 // newKey returns an Idempotency-Key: requests with the same key are executed once.
 export function newKey() {

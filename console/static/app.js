@@ -1,55 +1,17 @@
 // The console: the session, the choice of the page, and the login.
 import { h, show, say } from './dom.js';
-import { session, signOut } from './api.js';
-import { login } from './login.js';
+import { endAhead, session, signOut } from './api.js';
+import { addressed, load, opened, pageOf, pages } from './opening.js';
 import { problem } from './parts.js';
-import { clustersPage } from './clusters.js';
-import { clusterPage } from './cluster.js';
-import { createPage } from './create.js';
-import { runsPage } from './runs.js';
-import { runPage } from './run.js';
-import { flowsPage, flowPage } from './flows.js';
-import { faultsPage, faultPage } from './faults.js';
-import { objectsPage } from './objects.js';
-import { objectPage } from './object.js';
-import { machinesPage, machinePage } from './machines.js';
-import { schedulesPage, schedulePage } from './schedules.js';
-import { workersPage } from './workers.js';
-import { accountsPage, accountPage, auditPage } from './accounts.js';
-import { leaksPage } from './leaks.js';
-import { rolloutsPage, rolloutPage } from './rollouts.js';
-import { databasesPage, databasePage } from './foundationdb.js';
 
 const main = document.getElementById('main');
 const nav = document.getElementById('nav');
 const who = document.getElementById('who');
 const loading = main.firstElementChild;
 
-// name in the URL, text, page of the list, page of one item, for operators only, part of the server
-const pages = [
-  ['clusters', 'Clusters', clustersPage, clusterPage, false, 'clusters'],
-  ['rollouts', 'Rollouts', rolloutsPage, rolloutPage, true, 'rollouts'],
-  ['foundationdb', 'FoundationDB', databasesPage, databasePage, true, 'foundationdb'],
-  ['runs', 'Runs', runsPage, runPage, true],
-  ['flows', 'Flows', flowsPage, flowPage, true],
-  ['faults', 'Faults', faultsPage, faultPage, true],
-  ['schedules', 'Schedules', schedulesPage, schedulePage, true, 'schedules'],
-  ['workers', 'Workers', workersPage, workersPage, true, 'workers'],
-  ['objects', 'Objects', objectsPage, objectPage, true, 'objects'],
-  ['machines', 'Machines', machinesPage, machinePage, true, 'machines'],
-  ['leaks', 'Leaks', leaksPage, leaksPage, true, 'clusters'],
-  ['accounts', 'Accounts', accountsPage, accountPage, true, 'accounts'],
-  ['audit', 'Audit', auditPage, auditPage, true, 'accounts'],
-];
-
 let me = null;
+let turn = 0; // counts the pages that were opened
 let close = () => {};
-
-function route() {
-  const [path, query] = location.hash.replace(/^#\/?/, '').split('?');
-  const [name, ...rest] = path.split('/').map(decodeURIComponent);
-  return { name: name || offered()[0]?.[0], rest, query: new URLSearchParams(query ?? '') };
-}
 
 const operator = () => me.role === 'operator';
 
@@ -70,25 +32,32 @@ async function leave() {
 }
 
 function showLogin() {
+  endAhead();
   close();
   close = () => {};
   me = null;
   show(nav);
   show(who);
   document.title = 'Sign in · Pawl';
-  login(main, (found) => {
+  load('login').then(({ login }) => login(main, (found) => {
     me = found;
     go();
-  });
+  }), outdated);
 }
+
+// outdated is shown when a module cannot be loaded: mostly because another version of the server has other files.
+const outdated = () => show(main, h('h1', {}, 'This page could not be loaded'), h('p', {}, 'The server does not answer, or it was updated since the console was opened.'),
+  h('button', { type: 'button', class: 'main', onclick: () => location.reload() }, 'Load the console again'));
 
 // go shows the page of the URL. A page is a function that draws it and returns a function that closes it.
 async function go() {
   if (!me) return;
+  const mine = ++turn;
+  if (mine > 1) endAhead(); // they were for the first page
   close();
   close = () => {};
-  const { name, rest, query } = route();
-  const found = pages.find(([to]) => to === name);
+  const { name = offered()[0]?.[0], rest, query } = addressed();
+  const { found, page } = pageOf({ name, rest });
   menu(name);
   show(main);
   document.title = `${found?.[1] ?? 'Nothing'} · Pawl`;
@@ -98,13 +67,18 @@ async function go() {
     show(main, h('h1', {}, found ? 'For operators' : 'There is nothing here'), h('p', {}, found ? `${me.name} is ${me.role}; this page is for operators.` : offered().length ? 'Choose a page above.' : 'This server runs no container clusters; all else is for operators.'));
     return;
   }
-  const page = rest.length === 0 ? found[2] : name === 'clusters' && rest[0] === 'new' ? createPage : found[3];
-  close = page(main, { rest, query, me, title: (text) => { document.title = `${text} · Pawl`; } }) ?? (() => {});
+  const module = await load(page[0]).catch(reportError);
+  if (mine !== turn || !me) return;
+  if (!module) return outdated();
+  close = module[page[1]](main, { rest, query, me, title: (text) => { document.title = `${text} · Pawl`; } }) ?? (() => {});
 }
 
 async function start() {
   try {
-    me = await session().finally(() => loading.remove());
+    me = await (opened.session ?? session()).finally(() => {
+      opened.session = undefined;
+      loading.remove();
+    });
     await go();
   } catch (error) {
     if (error.status === 401) return showLogin();

@@ -7,8 +7,8 @@ import { roomOf } from './graph.js';
 import { change } from './change.js';
 import { ask } from './requests.js';
 import { dialog } from './dialog.js';
-import { runActions, runFacts, runFault, stepsTable, runBadge } from './steps.js';
-import { age, ago, badge, button, facts, fault, link, path, problem, row, table, unseen, waiting } from './parts.js';
+import { runActions, runFacts, runFault, stepsTable } from './steps.js';
+import { age, ago, badge, button, facts, fault, link, path, problem, row, runBadge, table, unseen, waiting } from './parts.js';
 
 const verbs = [['start', 'Start'], ['stop', 'Stop'], ['scale', 'Scale'], ['upgrade', 'Upgrade'], ['recover', 'Recover'], ['delete', 'Delete'], ['forget', 'Forget']];
 

@@ -55,6 +55,13 @@ export function show(place, ...content) {
   render(childrenOf(content), place);
 }
 
+const idle = globalThis.requestIdleCallback ?? setTimeout;
+
+// painted calls act when what was shown is on the screen, and the browser has nothing more urgent to do: for what is below the screen.
+export function painted(act) {
+  if (document.hidden) act(); else requestAnimationFrame(() => idle(() => act(), { timeout: 300 }));
+}
+
 // textOf returns the text of an element.
 export function textOf(element) {
   if (Array.isArray(element)) return element.map(textOf).join('');

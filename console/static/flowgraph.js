@@ -134,7 +134,7 @@ class Drawer {
     const states = [...counts].map(([phase, n]) => `${n} ${phase}`).join(', ');
     const id = `… ${hidden[0].name}`;
     const lines = [`… ${hidden.length} steps`, states].filter(Boolean);
-    return this.leaf({ id, lines, shape: 'pill', class: 'rest', label: `Show ${hidden.length} steps${states ? `: ${states}` : ''}`, act: this.expand });
+    return this.leaf({ id, lines, shape: 'pill', class: 'rest', more: 'show them', act: this.expand });
   }
 
   leaf(n) {
@@ -155,7 +155,7 @@ class Drawer {
     const leaf = this.leaf({
       id: path, lines, mood, class: `step ${s.kind}${this.states && !state ? ' later' : ''}`, here: this.run && !this.run.endedAt && this.run.step !== undefined && withoutKeys(this.run.step) === path,
       shape: { wait: 'hexagon', flow: 'double' }[s.kind], title: [s.name, ...notes, s.description].filter(Boolean).join('\n'),
-      label: [path, told, ...notes].filter(Boolean).join(', '), act: this.reveal && (() => this.reveal(state?.name ?? path)),
+      more: [path === s.name && !lines[0].endsWith('…') ? '' : path, state ? '' : told, ...notes.filter((n) => !lines.includes(n))].filter(Boolean).join(', '), act: this.reveal && (() => this.reveal(state?.name ?? path)),
     });
     const below = this.healers.filter((h) => withoutKeys(h.step ?? '') === path).map((h) => this.healer(h));
     if (child) below.unshift(this.childOf(child));
@@ -164,14 +164,14 @@ class Drawer {
 
   childOf(child) {
     const [sign, mood] = signOf(child.phase);
-    return this.leaf({ id: `run ${child.id}`, lines: [`${sign} run ${child.id.slice(-8)}`, child.phase], mood, class: 'child', shape: 'double', label: `Run ${child.id.slice(-8)} of ${child.flow}, ${child.phase}`, act: () => this.open(child.id) });
+    return this.leaf({ id: `run ${child.id}`, lines: [`${sign} run ${child.id.slice(-8)}`, child.phase], mood, class: 'child', shape: 'double', more: `of ${child.flow}`, act: () => this.open(child.id) });
   }
 
   healer({ code, open: busy, child, attempts }) {
     const phase = busy ? 'Running' : 'Done';
     const [sign, mood] = signOfStep(phase);
     return this.leaf({ id: `heal:${code}`, lines: [`${sign} healer`, short(code, letters), `${attempts} attempt${attempts === 1 ? '' : 's'}`], mood, class: 'healer', shape: 'double',
-      label: `Healer of ${code}, ${phase === 'Running' ? 'works' : 'has ended'}`, act: child && (() => this.open(child)) });
+      more: phase === 'Running' ? 'works' : 'has ended', act: child && (() => this.open(child)) });
   }
 
   // stack puts what a step has started below it, with dashed lines.

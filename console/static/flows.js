@@ -1,14 +1,16 @@
 // Flows: the list, and one flow with its steps, its runs, and a form made of its input's schema that starts a run.
-import { h, html, make, say, show } from './dom.js';
+import { h, html, make, painted, say, show } from './dom.js';
 import { get, newKey, request } from './api.js';
 import { flowGraph } from './flowgraph.js';
 import { roomOf } from './graph.js';
 import { Form } from './form.js';
-import { live } from './live.js';
-import { runColumns, runRows } from './runs.js';
+import { Beat, live } from './live.js';
+import { runColumns, runRows } from './runrows.js';
 import { badge, count, facts, link, path, problem, reveal, row, table } from './parts.js';
 
 const newest = 10; // runs of a flow that its page shows
+const countEvery = 5000; // counts read many runs, so that they are not read at each event
+const mostSteps = 100; // rows of the table of steps, until all are asked for
 
 const runsOf = (flow, phase) => `runs?${new URLSearchParams(phase ? { flow, phase } : { flow })}`;
 const pageOf = (f) => `flows/${encodeURIComponent(f.name)}${f.kind ? `?kind=${encodeURIComponent(f.kind)}` : ''}`;
@@ -16,66 +18,96 @@ const pageOf = (f) => `flows/${encodeURIComponent(f.name)}${f.kind ? `?kind=${en
 export function flowsPage(main) {
   const list = make('div', {});
   show(main, h('h1', {}, 'Flows'), list);
-  async function refresh() {
+  let items, runs;
+  const draw = () => items && show(list, table('Flows', ['Flow', 'Kind', '#Version', '#Steps', '#Runs', 'Description'], items.map((f) => row(`${f.kind ?? ''}/${f.name}`, html`<th scope="row">${link(pageOf(f), f.name)}</th>`, f.kind ?? 'all',
+    html`<td class="number">${f.version}</td>`, html`<td class="number">${f.count}</td>`, html`<td class="number">${link(runsOf(f.name), runs ? count(runs.get(f.name) ?? 0) : 'runs')}</td>`, html`<td class="reason">${f.description}</td>`)), 'the server has loaded none'));
+  async function read(path, take) {
     try {
-      const [{ items }, counts] = await Promise.all([get('/v1/flows'), get('/v1/run-counts')]);
-      const runs = new Map(counts.flows.map((c) => [c.name, c.runs]));
-      show(list, table('Flows', ['Flow', 'Kind', '#Version', '#Steps', '#Runs', 'Description'], items.map((f) => row(`${f.kind ?? ''}/${f.name}`, html`<th scope="row">${link(pageOf(f), f.name)}</th>`, f.kind ?? 'all',
-        html`<td class="number">${f.version}</td>`, html`<td class="number">${f.count}</td>`, html`<td class="number">${link(runsOf(f.name), count(runs.get(f.name) ?? 0))}</td>`, html`<td class="reason">${f.description}</td>`)), 'the server has loaded none'));
+      take(await get(path));
+      draw();
     } catch (error) {
       show(list, problem(error));
     }
   }
-  refresh();
-  return live('/v1/events?type=run', refresh);
+  const reading = new Beat(() => {
+    read('/v1/flows', (found) => { items = found.items; });
+    read('/v1/run-counts', (found) => { runs = new Map(found.flows.map((c) => [c.name, c.runs])); });
+  }, countEvery);
+  reading.now();
+  const end = live('/v1/events?type=run', () => reading.soon());
+  return () => { reading.end(); end(); };
 }
 
 export function flowPage(main, { rest: [name], query, title, me }) {
-  const kind = query.get('kind') ?? undefined;
-  const top = make('div', {});
-  const runs = make('div', {});
-  const start = make('div', {});
-  const drawing = make('div', {});
-  let whole = false;
+  const [top, steps, drawing, start, runs] = [make('div', {}), make('div', {}), make('div', {}), make('div', {}), make('div', {})];
+  const whole = { graph: false, steps: false };
+  let flow, items, counts;
   title(name);
   show(main, html`<p class="crumbs">${link('flows', 'Flows')} / ${name}</p>`, top, start, runs);
 
   async function begin() {
     try {
-      const flow = await get(`/v1/flows/${encodeURIComponent(name)}`, { kind });
+      flow = await get(`/v1/flows/${encodeURIComponent(name)}`, { kind: query.get('kind') ?? undefined });
       show(top, html`<div class="title"><h1>${flow.name}</h1><span>version ${flow.version}</span></div>
         ${flow.description ? html`<p>${flow.description}</p>` : null}
         ${facts([['Kind of subjects', flow.kind ?? 'all'], ['Deadline', flow.deadline], ['At the deadline', flow.onDeadline], ['On a change', flow.onChange], ['Hash', html`<code>${flow.hash.slice(0, 12)}</code>`]])}
         <h2>Graph</h2>${drawing}
-        <h2>Steps</h2>${stepsOf('Steps', flow.steps)}${flow.finally?.length ? html`<h3>Finally</h3>${stepsOf('Finally', flow.finally)}` : null}`);
-      draw(flow);
+        <h2>Steps</h2>${steps}`);
+      drawGraph();
+      await new Promise(painted);
+      drawSteps();
       show(start, starter(flow, me));
-      await refresh();
+      counting.soon();
+      await readRuns();
     } catch (error) {
       show(top, h('h1', {}, 'Flow'), problem(error));
     }
   }
 
-  function draw(flow) {
-    show(drawing, flowGraph(flow, { whole, room: roomOf(main), reveal: (path) => reveal(top, path), expand: () => { whole = true; draw(flow); } }));
+  function drawGraph() {
+    show(drawing, flowGraph(flow, { whole: whole.graph, room: roomOf(main), reveal: (path) => {
+      allSteps();
+      reveal(top, path);
+    }, expand: () => { whole.graph = true; drawGraph(); } }));
+  }
+  function drawSteps() {
+    const rows = stepRows(flow.steps);
+    const hidden = whole.steps ? 0 : Math.max(0, rows.length - mostSteps);
+    show(steps, stepsTable('Steps', rows.slice(0, rows.length - hidden)), hidden ? html`<button type="button" data-key="all-steps" onclick=${allSteps}>Show all ${count(rows.length)} steps</button>` : null,
+      flow.finally?.length ? html`<h3>Finally</h3>${stepsTable('Finally', stepRows(flow.finally))}` : null);
+  }
+  function allSteps() {
+    if (whole.steps) return;
+    whole.steps = true;
+    drawSteps();
   }
 
-  async function refresh() {
+  const drawRuns = () => items && show(runs, html`<h2>Runs</h2>${counts ? html`<p class="attention" data-key="phases">${counts.phases.map((c) => html`<span data-key=${c.name}>${link(runsOf(name, c.name), badge(c.name), ` ${count(c.runs)}`)} </span>`)}</p>` : null}
+    ${table('Newest runs', runColumns, runRows(items))}${counts?.runs > items.length ? html`<p class="help">${link(runsOf(name), `All ${count(counts.runs)} runs`)}</p>` : null}`);
+  async function readRuns() {
     try {
-      const [counts, { items }] = await Promise.all([get('/v1/run-counts', { flow: name }), get('/v1/runs', { flow: name, limit: newest })]);
-      show(runs, html`<h2>Runs</h2><p class="attention" data-key="phases">${counts.phases.map((c) => html`<span data-key=${c.name}>${link(runsOf(name, c.name), badge(c.name), ` ${count(c.runs)}`)} </span>`)}</p>
-        ${table('Newest runs', runColumns, runRows(items))}${counts.runs > items.length ? html`<p class="help">${link(runsOf(name), `All ${count(counts.runs)} runs`)}</p>` : null}`);
+      ({ items } = await get('/v1/runs', { flow: name, limit: newest }));
+      drawRuns();
     } catch (error) {
       show(runs, problem(error));
     }
   }
+  const counting = new Beat(async () => {
+    try {
+      counts = await get('/v1/run-counts', { flow: name });
+      drawRuns();
+    } catch (error) {
+      show(runs, problem(error));
+    }
+  }, countEvery);
 
   begin();
-  return live('/v1/events?type=run', refresh);
+  const end = live('/v1/events?type=run', () => { counting.soon(); return readRuns(); });
+  return () => { counting.end(); end(); };
 }
 
-// stepsOf shows steps with those in structures below them.
-function stepsOf(caption, steps) {
+// stepRows are the rows of steps with those in structures below them.
+function stepRows(steps) {
   const rows = [];
   const walk = (list, depth, scope) => {
     for (const s of list) {
@@ -86,8 +118,10 @@ function stepsOf(caption, steps) {
     }
   };
   walk(steps ?? [], 0, '');
-  return table(caption, ['Step', 'Kind', 'Does', 'When', 'Attempts', 'Timeout', 'Can', 'Description'], rows);
+  return rows;
 }
+
+const stepsTable = (caption, rows) => table(caption, ['Step', 'Kind', 'Does', 'When', 'Attempts', 'Timeout', 'Can', 'Description'], rows);
 
 // starter is the form that starts a run: it shows the plan for the input before it asks.
 function starter(flow, me) {

@@ -1,6 +1,5 @@
-// A directed graph as SVG: boxes, lines and labels that already have places (draw), and places for a graph that has none (layered).
+// A directed graph as SVG: boxes, lines and labels that have places.
 import { h } from './dom.js';
-import { Graph, layout } from './vendor/dagre.js';
 
 export const line = 16; // height of a line of text
 const letter = 7.6; // width of a letter, about
@@ -9,26 +8,6 @@ export const short = (text, most) => (text.length > most ? `${text.slice(0, most
 export const wide = (text) => text.length * letter;
 // widest returns the width of the lines of a box; those after the first are smaller.
 export const widest = (lines) => Math.max(...lines.map((l, i) => wide(l) * (i ? 0.86 : 1)));
-
-// layered gives places to nodes ({id, width, height}) and edges ({from, to, width, height of the label}): in ranks, with few crossings.
-// direction is LR, ranks from left to right, or TB, from top to bottom.
-// It returns {width, height, nodes: id → {x, y} of the middle, edges: [{points, x, y of the label}]}.
-export function layered(nodes, edges, direction) {
-  const g = new Graph({ multigraph: true });
-  g.setGraph({ rankdir: direction, nodesep: 22, ranksep: 30, edgesep: 12, marginx: 12, marginy: 12 });
-  for (const n of nodes) g.setNode(n.id, { width: n.width, height: n.height });
-  edges.forEach((e, i) => g.setEdge(e.from, e.to, { width: e.width ?? 0, height: e.height ?? 0, labelpos: 'c', weight: e.weight ?? 1 }, `${i}`));
-  layout(g);
-  const { width, height } = g.graph();
-  return {
-    width, height,
-    nodes: new Map(nodes.map((n) => [n.id, g.node(n.id)])),
-    edges: edges.map((e, i) => {
-      const { points, x, y } = g.edge(e.from, e.to, `${i}`);
-      return { points: points.map((p) => [p.x, p.y]), x, y };
-    }),
-  };
-}
 
 // straight returns the line between two boxes, from rim to rim.
 export function straight(a, b) {
@@ -74,16 +53,17 @@ function outline({ shape, x, y, width, height }) {
     shape === 'double' ? h('path', { class: 'box', d: `M${left + 7} ${top}V${bottom}M${right - 7} ${top}V${bottom}` }) : null];
 }
 
-// node draws a box with its lines of text: the first is its name. One with act is a button.
+// node draws a box with its lines of text: the first is its name. One with act is a button; its name for a screen reader begins with
+// the lines, as people who speak to their browser expect, and goes on with more.
 function node(n) {
   const { x, y, width, height, lines } = n;
   const first = y + 5 - ((lines.length - 1) * line) / 2;
   const act = n.act && ((e) => { if (e.type === 'click' || ['Enter', ' '].includes(e.key)) { e.preventDefault(); n.act(); } });
-  return h('g', { class: `node ${n.class ?? ''} ${n.mood ?? ''} ${n.here ? 'here' : ''}`, 'data-key': `n-${n.id}`, 'data-name': n.id, 'aria-current': n.here ? 'true' : undefined,
-    ...(act ? { role: 'button', tabindex: '0', 'aria-label': n.label, 'aria-pressed': n.pressed === undefined ? undefined : String(n.pressed), onclick: act, onkeydown: act } : {}) },
-  n.title ? h('title', {}, n.title) : null,
+  const box = h('g', { class: `node ${n.class ?? ''} ${n.mood ?? ''} ${n.here ? 'here' : ''}`, 'data-key': `n-${n.id}`, 'data-name': n.id, 'aria-current': n.here ? 'true' : undefined,
+    ...(act ? { role: 'button', tabindex: '0', 'aria-label': [lines.join(' '), n.more].filter(Boolean).join(', '), 'aria-pressed': n.pressed === undefined ? undefined : String(n.pressed), onclick: act, onkeydown: act } : {}) },
   n.here ? h('rect', { class: 'outline', x: x - width / 2 - 5, y: y - height / 2 - 5, width: width + 10, height: height + 10, rx: 12 }) : null,
-  outline(n), h('text', {}, lines.map((text, i) => h('tspan', { x, y: first + i * line, class: i ? 'note' : undefined }, text))));
+  outline(n), h('text', {}, lines.map((text, i) => [i ? ' ' : null, h('tspan', { x, y: first + i * line, class: i ? 'note' : undefined }, text)])));
+  return n.title ? h('g', { 'data-key': `t-${n.id}` }, h('title', {}, n.title), box) : box;
 }
 
 const frame = (f) => h('g', { class: `frame ${f.mood ?? ''}`, 'data-key': `f-${f.id}`, 'data-name': f.id }, f.title ? h('title', {}, f.title) : null,

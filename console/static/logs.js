@@ -84,7 +84,7 @@ export class Logs {
             <option value="" selected=${this.step === ''}>All</option>${this.steps.map((s) => html`<option data-key=${s} value=${s} selected=${s === this.step}>${s}</option>`)}
           </select><span class="help" role="status">${[this.note, `${count(this.lines.length)} ${this.lines.length === 1 ? 'line' : 'lines'}`].filter(Boolean).join(', ')}${this.dropped ? `, ${count(this.dropped)} older ones left out` : ''}</span>
         </form>${this.error ? problem(this.error) : list}`);
-      show(list, this.lines.length ? this.lines.map((l, i) => this.line(l, i)) : html`<p class="empty">${this.step ? 'This step has printed nothing.' : 'Nothing has been printed.'}</p>`);
+      show(list, this.lines.length ? this.lines.map((l, i) => this.line(l, i)) : html`<p class="empty">${this.note === 'Connecting …' ? this.note : this.step ? 'This step has printed nothing.' : 'Nothing has been printed.'}</p>`);
       if (follows) list.scrollTop = list.scrollHeight;
     });
   }

@@ -1,5 +1,6 @@
 // The drawing of a state machine: its state lit, with the ways out.
-import { draw, layered, line, straight, wide } from './graph.js';
+import { draw, line, straight, wide } from './graph.js';
+import { layered } from './layout.js';
 
 const any = 'any state';
 const signs = { chosen: '✔', refused: '✖', ignored: '↷', delayed: '◔', impossible: '✖', failed: '▲', 'not reached': '·' };
@@ -70,7 +71,7 @@ export function machineGraph(machine, { here, considered = [], to, subject = 'It
     return {
       ...places.nodes.get(n.id), id: n.id, here: lit, class: n.type === 'any' ? 'any' : `state ${n.type}${n.id === to ? ' next' : ''}`, lines: [lit ? `▶ ${n.name}` : n.name, objects && `${objects.toLocaleString('en')} object${objects === 1 ? '' : 's'}`].filter(Boolean),
       title: [n.description, n.flows && `flow ${n.flows.join(', ')}`].filter(Boolean).join('\n') || undefined,
-      ...(choose && n.type !== 'any' ? { act: () => choose(n.id), label: [n.name, n.type, objects && `${objects} objects`].filter(Boolean).join(', '), pressed: lit } : {}),
+      ...(choose && n.type !== 'any' ? { act: () => choose(n.id), more: n.type, pressed: lit } : {}),
     };
   });
   const dashes = [machine.states.some((s) => s.type === 'transient') && 'Dashed box: it works in the state.', drawn.some((e) => e.dashed) && 'Dashed line: its work has paused or was cancelled.'].filter(Boolean);

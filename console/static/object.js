@@ -3,7 +3,7 @@
 import { h, html, make, show } from './dom.js';
 import { get, request } from './api.js';
 import { live } from './live.js';
-import { runColumns, runRows } from './runs.js';
+import { runColumns, runRows } from './runrows.js';
 import { stateOf } from './objects.js';
 import { stepsTable } from './steps.js';
 import { machineGraph, ofPlan } from './machinegraph.js';

@@ -32,6 +32,14 @@ export function span(seconds) {
   return `${Math.floor(seconds / size)} ${unit}`;
 }
 
+// took returns a duration of milliseconds, exact below a minute.
+export function took(ms) {
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
+  if (ms < 60000) return `${(ms / 1000).toFixed(1)} s`;
+  const [minutes, seconds] = [Math.floor(ms / 60000), Math.floor((ms % 60000) / 1000)];
+  return minutes < 60 ? `${minutes} min ${seconds} s` : span(ms / 1000);
+}
+
 function words(at) {
   const seconds = (Date.now() - new Date(at).getTime()) / 1000;
   return seconds >= 0 ? span(seconds) : `in ${span(-seconds)}`;
@@ -158,3 +166,10 @@ export function button(text, why, act, kind = '') {
 export const link = (to, ...text) => h('a', { href: `#/${to}` }, ...text);
 export const json = (value) => h('pre', { tabindex: '0' }, JSON.stringify(value, null, 2));
 export const path = (...parts) => parts.map(encodeURIComponent).join('/');
+
+export const runBadge = (run) => badge(run.phase);
+
+export function subjectLink(text) {
+  const [kind, namespace, name] = text.split('/');
+  return kind === 'cluster' ? link(path('clusters', name), text) : link(path('objects', kind, namespace, name), text);
+}

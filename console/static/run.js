@@ -1,5 +1,5 @@
 // One run: its timeline, steps with outputs, logs, fault with its guide, history, and every request to it.
-import { h, html, make, say, show } from './dom.js';
+import { h, html, make, painted, say, show } from './dom.js';
 import { get } from './api.js';
 import { live } from './live.js';
 import { Logs } from './logs.js';
@@ -8,13 +8,14 @@ import { roomOf } from './graph.js';
 import { timeline } from './timeline.js';
 import { ask, moreActions } from './requests.js';
 import { guide } from './guide.js';
-import { runActions, runBadge, runFacts, runFault, stepsTable } from './steps.js';
-import { subjectLink } from './runs.js';
-import { age, json, link, path, problem, reveal, row, table } from './parts.js';
+import { limitOf, runActions, runFacts, runFault, stepsTable } from './steps.js';
+import { age, count, json, link, path, problem, reveal, row, runBadge, subjectLink, table } from './parts.js';
 
 const page = 500; // events that are read at once
+const mostEvents = 100; // rows of the history, until all that were read are asked for
 const mostChildren = 20; // child runs in the timeline
 const mostSteps = 100; // rows of the table of steps, until all are asked for
+const limitEvery = 5000; // while a run waits for a limit: other runs change what it waits for
 
 // flowOf reads the flow of a run; flows are for operators.
 async function flowOf(run, me) {
@@ -31,24 +32,35 @@ export function runPage(main, { rest: [id], title, me }) {
   const trouble = make('div', {});
   const events = new Events(at);
   const logs = me.role === 'operator' ? new Logs(id) : null;
-  const more = { whole: false, graph: false, steps: false };
+  const more = { below: false, whole: false, graph: false, steps: false, events: false }; // what is drawn beyond the first screen
   let flow; // as it is loaded; null: it is not, or it is not for the caller
   let known;
   let run;
   let children = [];
+  let again, closed = false;
   show(main, view);
 
   async function refresh() {
     try {
       run = await get(at);
-      [children, flow] = await Promise.all([childrenOf(run, children), flow === undefined ? flowOf(run, me) : flow, events.read(run.seq)]);
+      const history = run.healing?.length || more.below; // the graph has healers at the step of their event
+      [children, flow] = await Promise.all([childrenOf(run, children), flow === undefined ? flowOf(run, me) : flow, history ? events.read(run.seq) : null]);
+      if (closed) return;
       title(`Run ${run.id.slice(-6)}`);
       if (known && known !== run.phase) say(`The run is ${run.phase}.`);
       known = run.phase;
       logs?.update((run.steps ?? []).map((s) => s.name));
       draw();
+      clearTimeout(again);
+      if (limitOf(run)) again = setTimeout(refresh, limitEvery);
+      if (!more.below) {
+        await new Promise(painted);
+        await events.read(run.seq);
+        more.below = true;
+        draw();
+      }
     } catch (error) {
-      show(view, h('h1', {}, 'Run'), problem(error));
+      if (!closed) show(view, h('h1', {}, 'Run'), problem(error));
     }
   }
 
@@ -60,18 +72,22 @@ export function runPage(main, { rest: [id], title, me }) {
       <div data-key="actions">${runActions(run, (verb) => ask(verb, run, refresh).catch((e) => show(trouble, problem(e))))}${me.role === 'operator' ? moreActions(run, refresh, (what) => show(trouble, what)) : null}${trouble}</div>
       <div data-key="facts">${runFacts(run)}</div>
       ${flow ? html`<section data-key="graph" aria-labelledby="h-graph"><h2 id="h-graph">Graph</h2>${flow.hash === run.hash ? null : html`<p class="help">The flow was changed since this run began: the graph is that of version ${flow.version}.</p>`}${graph()}</section>` : null}
-      <section data-key="timeline" aria-labelledby="h-timeline"><h2 id="h-timeline">Timeline</h2>${timeline(run, events.items, children, { whole: more.whole, toggle: () => { more.whole = true; draw(); } })}</section>
-      <section data-key="steps" aria-labelledby="h-steps"><h2 id="h-steps">Steps</h2>
+      ${more.below ? below() : null}`);
+  }
+
+  const below = () => html`
+      <section class="long" data-key="timeline" aria-labelledby="h-timeline"><h2 id="h-timeline">Timeline</h2>${timeline(run, events.items, children, { whole: more.whole, toggle: () => { more.whole = true; draw(); } })}</section>
+      <section class="long" data-key="steps" aria-labelledby="h-steps"><h2 id="h-steps">Steps</h2>
         ${run.earlierSteps ? html`<p class="help">The newest ${run.steps.length} steps; ${run.earlierSteps} older ones are omitted.</p>` : null}
         ${stepsTable(run, { output: true, most: more.steps ? undefined : mostSteps, all: () => { more.steps = true; draw(); }, logs: logs && ((step) => { logs.choose(step); document.getElementById('h-logs').scrollIntoView({ block: 'start' }); }) })}
         ${run.input && Object.keys(run.input).length ? html`<details><summary>Input</summary>${json(run.input)}</details>` : null}
         ${run.result !== undefined ? html`<details><summary>Result</summary>${json(run.result)}</details>` : null}
       </section>
       ${logs ? html`<section data-key="logs" aria-labelledby="h-logs"><h2 id="h-logs">Logs</h2>${logs.view}</section>` : null}
-      <section data-key="history" aria-labelledby="h-history"><h2 id="h-history">History</h2>${historyTable()}
-        ${events.older ? html`<button type="button" onclick=${() => events.readOlder().then(draw, (e) => show(trouble, problem(e)))}>Show ${Math.min(page, events.older)} older of ${events.older}</button>` : null}
-      </section>`);
-  }
+      <section class="long" data-key="history" aria-labelledby="h-history"><h2 id="h-history">History</h2>${historyTable()}
+        ${hiddenEvents() ? html`<button type="button" data-key="all-events" onclick=${() => { more.events = true; draw(); }}>Show all ${count(events.items.length)} of the newest</button>`
+    : events.older ? html`<button type="button" data-key="older-events" onclick=${() => events.readOlder().then(draw, (e) => show(trouble, problem(e)))}>Show ${Math.min(page, events.older)} older of ${events.older}</button>` : null}
+      </section>`;
 
   const graph = () => flowGraph(flow, {
     run, children: children.map((c) => c.run), healers: healersOf(run, events.items), whole: more.graph, room: roomOf(main),
@@ -83,12 +99,13 @@ export function runPage(main, { rest: [id], title, me }) {
     expand: () => { more.graph = true; draw(); },
   });
 
-  const historyTable = () => table('History', ['When', 'What', 'Step', 'Attempt', 'Message', 'By'], [...events.items].reverse().map((e) => row(`e${e.seq}`,
+  const hiddenEvents = () => !more.events && events.items.length > mostEvents;
+  const historyTable = () => table('History', ['When', 'What', 'Step', 'Attempt', 'Message', 'By'], events.items.slice(more.events ? 0 : -mostEvents).reverse().map((e) => row(`e${e.seq}`,
     age(e.at), e.kind, e.step, e.attempt, h('td', { class: 'reason' }, e.code ? [h('code', {}, e.code), ' '] : null, [e.reason, e.message].filter(Boolean).join(': ')), e.actor)));
 
   refresh();
   const end = live(`/v1/events?run=${encodeURIComponent(id)}`, refresh);
-  return () => { logs?.close(); end(); };
+  return () => { closed = true; clearTimeout(again); logs?.close(); end(); };
 }
 
 // childrenOf reads the newest child runs with their events. A child that has ended is read once.

@@ -1,27 +1,17 @@
 // Runs: the list, with its filters in the address, counts, marks and requests to many runs.
-import { h, html, make, show } from './dom.js';
+import { h, html, make, painted, show } from './dom.js';
 import { get } from './api.js';
 import { bulkBar, selectionOf } from './bulk.js';
 import { Beat, live } from './live.js';
-import { runBadge } from './steps.js';
-import { Pager, age, count, link, path, problem, row, table } from './parts.js';
+import { runColumns, runRows } from './runrows.js';
+import { Pager, count, link, path, problem, table } from './parts.js';
 
 const size = 100;
+const screen = 20; // rows that are drawn at once; the others follow when these are on the screen
 const countEvery = 5000; // counts read many runs, so that they come less often than the list
 const phases = ['Queued', 'Running', 'Waiting', 'Paused', 'Cancelling', 'Cancelled', 'Succeeded'];
 const names = ['text', 'phase', 'flow', 'fault', 'subject', 'selector', 'since', 'until'];
 const spans = [['', 'at any time'], ['1h', 'in the last hour'], ['24h', 'in the last day'], ['168h', 'in the last week'], ['720h', 'in the last 30 days']];
-
-export function runRows(runs, first = () => []) {
-  return runs.map((r) => row(r.id, ...first(r), h('th', { scope: 'row' }, link(path('runs', r.id), r.id.slice(-8))), r.flow, subjectLink(r.subject), runBadge(r), r.step, r.attempt, age(r.nextAt), h('td', { class: 'reason' }, r.fault ? [h('code', {}, r.fault.code), ' ', r.fault.message] : ''), age(r.createdAt)));
-}
-
-export const runColumns = ['Run', 'Flow', 'Subject', 'Phase', 'Step', 'Attempt', 'Next try', 'Fault', 'Created'];
-
-export function subjectLink(text) {
-  const [kind, namespace, name] = text.split('/');
-  return kind === 'cluster' ? link(path('clusters', name), text) : link(path('objects', kind, namespace, name), text);
-}
 
 // instant returns the time of a filter: 24h is 24 hours ago.
 function instant(text) {
@@ -37,7 +27,7 @@ export function runsPage(main, { query, me }) {
   const marked = new Set();
   const [counts, bar, list, told] = [make('div', {}), make('div', {}), make('div', {}), make('div', { 'aria-live': 'polite' })];
   const pager = new Pager(size, () => readList());
-  let shown, total, timer, turn = 0, countTurn = 0;
+  let shown, total, timer, turn = 0, countTurn = 0, whole = false;
 
   // set changes a filter, and the address with it, so that a reload and a copied link show the same list.
   function set(name, value) {
@@ -99,7 +89,7 @@ export function runsPage(main, { query, me }) {
     if (!shown) return; // the counts came first
     drawBar();
     show(list, bulks && shown.length ? html`<button type="button" class="plain" data-key="mark" onclick=${markAll}>Mark all ${count(shown.length)} on this page</button>` : null,
-      table('Runs', bulks ? ['Mark', ...runColumns] : runColumns, runRows(shown, pick)), pager.view(shown.length, total));
+      table('Runs', bulks ? ['Mark', ...runColumns] : runColumns, runRows(whole ? shown : shown.slice(0, screen), pick)), pager.view(shown.length, total));
   };
 
   async function readList() {
@@ -110,6 +100,7 @@ export function runsPage(main, { query, me }) {
       pager.took(page);
       shown = page.items;
       draw();
+      if (!whole) painted(() => { whole = true; draw(); });
     } catch (error) {
       if (mine === turn) failed(error);
     }
@@ -132,7 +123,8 @@ export function runsPage(main, { query, me }) {
     counting.now();
     return readList();
   };
-  refresh();
+  readList();
+  painted(() => counting.soon());
   const end = live('/v1/events?type=run,step', () => { counting.soon(); return readList(); });
   return () => { turn++; countTurn++; clearTimeout(timer); counting.end(); end(); };
 }

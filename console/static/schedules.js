@@ -3,8 +3,8 @@ import { html, make, say, show } from './dom.js';
 import { get, newKey, request } from './api.js';
 import { dialog } from './dialog.js';
 import { live } from './live.js';
-import { runColumns, runRows, subjectLink } from './runs.js';
-import { Pager, age, at, badge, button, facts, fault, json, link, path, problem, row, table } from './parts.js';
+import { runColumns, runRows } from './runrows.js';
+import { Pager, age, at, badge, button, facts, fault, json, link, path, problem, row, subjectLink, table } from './parts.js';
 
 const size = 100;
 const newest = 10; // runs of a schedule that its page shows

@@ -1,9 +1,6 @@
 // A run with its steps: attempts, next try, fault with remedy, and the actions.
 import { h } from './dom.js';
-import { took } from './timeline.js';
-import { age, ago, badge, button, count, facts, fault, link, path, row, table, waiting } from './parts.js';
-
-export const runBadge = (run) => badge(run.phase);
+import { age, ago, badge, button, count, facts, fault, link, path, row, runBadge, table, took, waiting } from './parts.js';
 
 // stepsTable shows the steps of a run. output adds what each has given, logs a button that shows what it has printed. Of more
 // than most steps it shows the newest, and a button that calls all.
@@ -25,6 +22,36 @@ function outputOf(s) {
   return text.length <= 40 && !text.includes('\n') ? h('code', {}, text) : h('details', {}, h('summary', {}, `${text.length} characters`), h('pre', { tabindex: '0' }, text));
 }
 
+// limitOf returns the limit for which a run, or its current step, waits: {keys, limit, since}; nothing if it waits for none. It says what
+// pawl describe says.
+export function limitOf(run) {
+  const limits = run.limits ?? [];
+  if (run.phase === 'Queued' && !run.queue && limits.length) {
+    const limit = limits.find((l) => l.waiting && (l.before || (l.running ?? 0) >= l.atOnce));
+    return { keys: limit ? [limit.key] : limits.map((l) => l.key), limit, since: run.createdAt };
+  }
+  if (!['Waiting', 'Running'].includes(run.phase)) return undefined;
+  const step = (run.steps ?? []).find((s) => s.name === run.step);
+  const limit = limits.find((l) => l.of === 'starts' || l.of === 'steps' && l.step === run.step);
+  if (!limit || step && step.wait?.reason !== 'Limit') return undefined;
+  return { keys: [limit.key], limit, since: step?.wait.since ?? run.createdAt };
+}
+
+function placesOf(l) {
+  const [number, window] = l.rate?.split('/') ?? [];
+  return [l.atOnce || !l.rate ? `${l.running ?? 0} of ${l.atOnce} running` : '', l.rate ? `${l.started ?? 0} of ${number} started within ${window}` : '', l.before ? `${l.before} before it` : ''].filter(Boolean).join(', ');
+}
+
+// limited says in one line for which limit a run waits, and which runs have the places.
+function limited(run) {
+  const found = limitOf(run);
+  if (!found) return null;
+  const { keys, limit, since } = found;
+  return h('div', { class: 'waiting', role: 'group', 'aria-label': 'Limit', 'data-key': 'limit' },
+    h('p', {}, h('strong', {}, '◔ Waits for limit '), keys.map((k, i) => [i ? ', ' : '', h('code', {}, k)]), limit ? [': ', placesOf(limit)] : null, ', ', age(since),
+      limit?.holders?.length ? ['; places: ', limit.holders.map((id, i) => [i ? ', ' : '', link(path('runs', id), id.slice(-8))])] : null));
+}
+
 function saying(s) {
   if (s.fault && s.phase !== 'Done') return [h('code', {}, s.fault.code), ' ', s.fault.message];
   if (s.progress) return `${s.progress.done}${s.progress.total ? ` of ${s.progress.total}` : ''} ${s.progress.text ?? ''}`;
@@ -38,7 +65,7 @@ export function runFacts(run) {
     ['Requested by', run.actor], ['Reason', run.reason], ['Stop', run.stop && `${run.stop.verb} ${run.stop.mode ?? ''} by ${run.stop.actor ?? 'somebody'}`]]);
 }
 
-export const runFault = (run) => [fault(run.fault), waiting(run.waiting)];
+export const runFault = (run) => [fault(run.fault), limitOf(run) ? limited(run) : waiting(run.waiting)];
 
 // runActions shows the verbs of a run. Disabled ones show why.
 export function runActions(run, act) {

@@ -1,7 +1,7 @@
 // The timeline of a run: a line for each step with a bar for each attempt, wait and pause, and the lines of child runs
 // below the step that started them. Bars have places in percent, so that it fits any width.
 import { html } from './dom.js';
-import { count, link, path, span } from './parts.js';
+import { count, link, path, took } from './parts.js';
 
 const most = 150; // lines that are drawn before somebody asks for all
 
@@ -67,14 +67,6 @@ function linesOf(events, children) {
   }
   for (const child of left) lines.push(...barsOf(child.events).map((l) => ({ ...l, child: child.run })));
   return lines;
-}
-
-// took returns a duration of milliseconds, exact below a minute.
-export function took(ms) {
-  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
-  if (ms < 60000) return `${(ms / 1000).toFixed(1)} s`;
-  const [minutes, seconds] = [Math.floor(ms / 60000), Math.floor((ms % 60000) / 1000)];
-  return minutes < 60 ? `${minutes} min ${seconds} s` : span(ms / 1000);
 }
 
 const say = (b, now) => `${b.text}, ${words[b.kind]}${b.to ? '' : ' until now'}, ${took((b.to ?? now) - b.from)}`;

@@ -2,7 +2,7 @@
 import { html, make, show } from './dom.js';
 import { all, get } from './api.js';
 import { live } from './live.js';
-import { runColumns, runRows } from './runs.js';
+import { runColumns, runRows } from './runrows.js';
 import { age, badge, count, problem, row, table } from './parts.js';
 
 const every = 5000; // leases are renewed without events

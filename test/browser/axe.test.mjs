@@ -1,15 +1,24 @@
 // axe-core looks for barriers on every page of the console: in light and dark colors, and on the width of a phone.
 import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Visitor, browse, looks, missing, serve, violations } from './fixture.mjs';
 
 const skip = missing() || false;
+const machine = 'machine: Lamp\nkind: lamp\ninitial: Dark\nstates:\n  Dark: {on: [{event: create, to: Lit}]}\n  Lit: {description: it is lit, on: [{event: refit, to: Dark, when: object.spec.power > 9}]}\n';
+
 let server, browser, visitor, ids;
 
 before(async () => {
   if (skip) return;
-  [server, browser] = await Promise.all([serve('dev'), browse()]);
+  const dir = mkdtempSync(join(tmpdir(), 'pawl-browser-'));
+  mkdirSync(join(dir, 'machines'));
+  writeFileSync(join(dir, 'machines/lamp.yaml'), machine);
+  [server, browser] = await Promise.all([serve('dev', { dir, more: ['--machines', join(dir, 'machines')] }), browse()]);
   visitor = new Visitor(server, browser);
+  await server.api('PUT', '/v1/objects/lamp/default/desk', { spec: { power: 5 } });
   await server.api('PUT', '/v1/objects/Schedule/default/nightly', { spec: { cron: '30 1 * * *', flow: 'Greet', subject: 'demo/default/nightly', input: {} } });
   const cluster = await server.running('seen');
   const run = await server.api('POST', '/v1/runs', { flow: 'Greet', subject: 'demo/default/one' });
@@ -30,6 +39,7 @@ const pages = () => [
   ['schedules', '#/schedules', 'role=row[name=/^nightly/]'], ['a schedule', '#/schedules/default/nightly', 'role=group[name="Next ticks"]'],
   ['workers', '#/workers', 'role=group[name="Workers"]'],
   ['objects', '#/objects', 'role=row[name=/nightly/]'], ['an object', '#/objects/Schedule/default/nightly', '.title .badge'],
+  ['machines', '#/machines', 'role=row[name=/^Lamp/]'], ['a machine', '#/machines/lamp', 'figure.machine svg'], ['an object with its machine', '#/objects/lamp/default/desk', 'figure.machine svg'],
   ['leaks', '#/leaks', 'h1'], ['accounts', '#/accounts', 'role=group[name="Domains"]'], ['an account', `#/accounts/${ids?.account}`, '.title .badge'], ['the audit trail', '#/audit', 'role=group[name="Audit trail"]'],
 ];
 

@@ -50,6 +50,35 @@ test('a server without clusters opens on its runs', { skip }, async () => {
   await page.context().close();
 });
 
+test('a page loads its own modules only, and keeps them', { skip }, async () => {
+  const page = await signIn('#/faults');
+  await page.getByRole('group', { name: 'Declared faults' }).waitFor();
+  const loaded = () => page.evaluate(() => performance.getEntriesByType('resource').map((e) => new URL(e.name).pathname).filter((p) => p.endsWith('.js')));
+  const own = (await loaded()).map((p) => p.replace(/^\/static\/[0-9a-f]{16}\//, '')).sort();
+  assert.deepEqual([...new Set(own)], ['api.js', 'app.js', 'dom.js', 'faults.js', 'guide.js', 'live.js', 'login.js', 'opening.js', 'parts.js', 'vendor/htm.js', 'vendor/preact.js']);
+  await page.getByRole('link', { name: 'Workers' }).click();
+  await page.getByRole('heading', { name: 'Workers', level: 1 }).waitFor();
+  assert.ok((await loaded()).some((p) => p.endsWith('/workers.js')));
+  await page.reload();
+  await page.getByRole('heading', { name: 'Workers', level: 1 }).waitFor();
+  const sent = await page.evaluate(() => performance.getEntriesByType('resource').filter((e) => e.name.includes('/static/') && e.transferSize > 0).map((e) => e.name));
+  assert.deepEqual(sent, [], 'what the browser has is asked for again');
+  await page.context().close();
+});
+
+test('a page of which the server has no modules any more offers to load the console again', { skip }, async () => {
+  const page = await signIn('#/faults');
+  await page.getByRole('group', { name: 'Declared faults' }).waitFor();
+  await page.route('**/workers.js', (route) => route.abort());
+  await page.getByRole('link', { name: 'Workers' }).click();
+  await page.getByRole('heading', { name: 'This page could not be loaded' }).waitFor();
+  await page.unroute('**/workers.js');
+  await page.getByRole('button', { name: 'Load the console again' }).click();
+  await page.getByRole('group', { name: 'Workers' }).waitFor();
+  visitor.wrong = visitor.wrong.filter((w) => !/dynamically imported module/.test(w));
+  await page.context().close();
+});
+
 test('the page of an object shows the runs that its machine started', { skip }, async () => {
   await server.api('PUT', '/v1/objects/lamp/default/desk', { spec: { power: 5 } });
   const page = await signIn('#/objects/lamp/default/desk');

@@ -52,7 +52,7 @@ export async function fill(clusters) {
 }
 
 // serve starts pawl dev, or pawl server with a token, and returns a client of it.
-export async function serve(verb = 'dev', { config = 'sim', dir = mkdtempSync(join(tmpdir(), 'pawl-browser-')), more = [] } = {}) {
+export async function serve(verb = 'dev', { config = 'sim', dir = mkdtempSync(join(tmpdir(), 'pawl-browser-')), more = [], program = binary } = {}) {
   if (config !== 'none') writeFileSync(join(dir, 'clusters.yaml'), configs[config](dir));
   writeFileSync(join(dir, 'token'), `${token}\n`, { mode: 0o600 });
   writeFileSync(join(dir, 'greet.yaml'), flow);
@@ -62,7 +62,7 @@ export async function serve(verb = 'dev', { config = 'sim', dir = mkdtempSync(jo
     const listen = url ? new URL(url).host : '127.0.0.1:0'; // a restart keeps the address
     const args = [verb, '--listen', listen, '--dsn', join(dir, 'pawl.db'), ...(config === 'none' ? [] : ['--clusters', join(dir, 'clusters.yaml')]), '--flows', join(dir, 'greet.yaml'), '--log-level', 'error', ...more];
     if (verb === 'server') args.push('--token-file', join(dir, 'token'), '--actions', 'exec');
-    process_ = spawn(binary, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, XDG_STATE_HOME: dir, PAWL_CONTEXTS: join(dir, 'contexts.yaml') } });
+    process_ = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, XDG_STATE_HOME: dir, PAWL_CONTEXTS: join(dir, 'contexts.yaml') } });
     const said = [];
     process_.stderr.on('data', (d) => said.push(d));
     ended = new Promise((resolve) => { process_.once('exit', resolve); });

@@ -83,6 +83,24 @@ test('a flow is read, and a run is started from a form of its input', { skip }, 
   await page.context().close();
 });
 
+test('flows read their counts every few seconds, not at each event', { skip }, async () => {
+  const [list, one] = [await visitor.open('#/flows'), await visitor.open('#/flows/Order')];
+  await row(list, 'Order').getByRole('link', { name: /^\d+$/ }).waitFor();
+  await one.getByRole('group', { name: 'Newest runs' }).waitFor();
+  for (const page of [list, one]) await page.getByText('● live').waitFor();
+  const asked = { '/v1/flows': 0, '/v1/run-counts': 0, '/v1/runs': 0 };
+  for (const page of [list, one]) page.on('request', (r) => { asked[new URL(r.url()).pathname]++; });
+  for (let n = 1; n <= 6; n++) {
+    const { id } = await server.api('POST', '/v1/runs', { flow: 'Order', subject: `order/default/beat${n}`, input: { item: 'book' } });
+    await one.getByRole('group', { name: 'Newest runs' }).getByRole('link', { name: id.slice(-8) }).waitFor();
+  }
+  const { runs } = await server.api('GET', '/v1/run-counts?flow=Order');
+  await row(list, 'Order').getByRole('link', { name: String(runs), exact: true }).waitFor(); // the beat comes after the last event too
+  assert.ok(asked['/v1/runs'] >= 6, `the newest runs were read ${asked['/v1/runs']} times`);
+  assert.ok(asked['/v1/run-counts'] < asked['/v1/runs'], `counts were read ${asked['/v1/run-counts']} times, the newest runs ${asked['/v1/runs']} times`);
+  for (const page of [list, one]) await page.context().close();
+});
+
 test('a refused input is said by the server, and starts nothing', { skip }, async () => {
   const page = await visitor.open('#/flows/Order');
   await page.getByText('Start a run').click();

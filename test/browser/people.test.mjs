@@ -131,8 +131,9 @@ test('no state is told by its colour alone', { skip }, async () => {
   assert.equal(await here.count(), 1);
   assert.match(await here.textContent(), /^▶ Running$/);
   const badges = await page.evaluate(async () => {
-    const { badge } = await import('/parts.js');
-    const { textOf } = await import('/dom.js');
+    const beside = (name) => import(new URL(name, document.querySelector('script[src$="/app.js"]').src));
+    const { badge } = await beside('parts.js');
+    const { textOf } = await beside('dom.js');
     const { states } = await (await fetch('/v1/lifecycle')).json();
     return states.map(({ name }) => textOf(badge(name)));
   });

@@ -33,6 +33,9 @@ steps:
 - stepName: Last
   wait: {signal: go, deadline: 10m}
 `,
+  'one.yaml': 'flowName: One\nlimits: {runs: [{key: provider/aws, atOnce: 1}]}\nsteps:\n- {stepName: Hold, wait: {signal: go, deadline: 10m}}\n',
+  'call.yaml': 'flowName: Call\nsteps:\n- {stepName: Call, uses: exec, with: {command: ["true"]}, limits: [{key: provider/api, atOnce: 2, rate: 1/1h}]}\n',
+  'tenant.yaml': 'flowName: Tenant\nlimits: {runs: [{key: tenant/a, rate: 1/1h}]}\nsteps:\n- {stepName: Call, uses: exec, with: {command: ["true"]}}\n',
 });
 
 let server, browser, visitor, page, run, dir;
@@ -68,6 +71,7 @@ test('a step shows its output and what it has printed', { skip }, async () => {
   await step('Flaky').getByText('fine').waitFor();
   await step('Build').getByRole('button', { name: 'Logs of Build' }).click();
   const lines = page.getByRole('log', { name: 'Lines' });
+  await lines.getByText('not yet').waitFor({ state: 'detached' }); // the lines of all steps are gone
   await lines.getByText('a warning').waitFor();
   assert.equal(await page.getByLabel('Step', { exact: true }).inputValue(), 'Build');
   assert.doesNotMatch(await lines.innerText(), /not yet/);
@@ -125,6 +129,32 @@ test('a signal says who waits for it, and ends the run', { skip }, async () => {
   await dialog.getByRole('button', { name: 'Send', exact: true }).click();
   await at(page, 'Succeeded');
   await page.getByText(/complete: the run has ended/).waitFor();
+});
+
+test('a run says in one line for which limit it waits, and who has the places', { skip }, async () => {
+  const start = (flow, n) => server.api('POST', '/v1/runs', { flow, subject: `demo/default/${flow}${n}` });
+  const limit = (of) => of.getByRole('group', { name: 'Limit', exact: true });
+  const holder = await start('One', 1);
+  const [queued, behind] = [await start('One', 2), await start('One', 3)];
+  const other = await visitor.open(`#/runs/${behind.id}`);
+  await limit(other).getByText(/^◔ Waits for limit provider\/aws: 1 of 1 running, 1 before it, .*; places: /).waitFor();
+  assert.equal(await limit(other).getByRole('link').getAttribute('href'), `#/runs/${holder.id}`);
+  // nothing happens to this run itself when the one before it leaves: the line is read again
+  await server.api('POST', `/v1/runs/${queued.id}/cancel`, {});
+  await limit(other).getByText(/provider\/aws: 1 of 1 running, \d/).waitFor();
+  await server.api('POST', `/v1/runs/${holder.id}/signal`, { name: 'go' });
+  await at(other, 'Waiting');
+  await limit(other).waitFor({ state: 'detached' });
+
+  for (const [flow, text] of [['Call', /^◔ Waits for limit provider\/api: 0 of 2 running, 1 of 1 started within 1h, /], ['Tenant', /^◔ Waits for limit tenant\/a: 1 of 1 started within 1h, /]]) {
+    const first = await start(flow, 1);
+    while ((await server.api('GET', `/v1/runs/${first.id}`)).phase !== 'Succeeded') await new Promise((r) => { setTimeout(r, 100); });
+    const second = await start(flow, 2);
+    await other.goto(`${server.url}/#/runs/${second.id}`);
+    await limit(other).getByText(text).waitFor();
+    assert.equal(await other.getByRole('group', { name: 'Waiting', exact: true }).count(), 0, 'one line, not two');
+  }
+  await other.context().close();
 });
 
 test('on a narrow screen the page of a run has no sideways scroll', { skip }, async () => {
