@@ -1,0 +1,60 @@
+package upgrades
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pawl-dev/pawl/fdb"
+	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/probe"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/servers"
+)
+
+// LeftBehind are the pods whose servers still speak the protocol from before an upgrade, while a majority of the
+// coordinators speaks that of the spec's version already, so that no tool reaches these servers any more. It happens where
+// the coordinators crash once they have the files of the upgrade and before its restart. A pod that is deleted comes back
+// with its claim and the new version. missed is for how long their servers must have been silent.
+//
+// A pod is none of them unless its tag names an older version: what a newer one has opened, an older one cannot read.
+// Nor is one whose data would go with it.
+func LeftBehind(s servers.Servers, missed time.Duration) []*corev1.Pod {
+	version, err := fdb.ParseVersion(s.Cluster.Spec.Version)
+	if err != nil || s.Status == nil || s.Status.Client.DatabaseStatus.Available == nil || !probe.Quorum(s.Status) ||
+		s.Cluster.Status.RunningVersion != s.Cluster.Spec.Version || s.Cluster.Spec.Buggify.EmptyMonitorConf || !s.Run(s.Cluster.Spec.Version) {
+		return nil
+	}
+	var pods []*corev1.Pod
+	for _, text := range s.Status.Cluster.IncompatibleConnections {
+		a, err := fdb.ParseAddress(text)
+		if err != nil || s.ReportsAt(a) {
+			continue
+		}
+		g := s.GroupAt(a)
+		if g == nil || g.Excluded() || !g.Lasts(v1beta2.MissingProcesses, missed, s.Now) {
+			continue
+		}
+		pod := s.Pod(g.ProcessGroupID)
+		if pod.DeletionTimestamp == nil && !foundationdb.Isolated(pod) && keepsData(pod, fdb.Class(g.ProcessClass)) && older(pod, version) && !slices.Contains(pods, pod) {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+// older reports whether the tag of a pod's main container says that it is of a version older than another one, to which it
+// cannot talk.
+func older(pod *corev1.Pod, version fdb.Version) bool {
+	image := foundationdb.ContainerImage(pod, foundationdb.MainContainer)
+	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
+	made, err := fdb.ParseVersion(tag)
+	return err == nil && made.Compare(version) < 0 && !made.ProtocolCompatible(version)
+}
+
+// keepsData reports whether what the servers of a pod have written outlives it.
+func keepsData(pod *corev1.Pod, class fdb.Class) bool {
+	return !class.Stateful() || slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
+}
