@@ -98,19 +98,27 @@ func (l *life) coordinatorsCrash(count int) {
 		}
 	}
 	runs("7.3.69")(l)
+	crashed := l.crashCoordinators(count)
+	l.Advance(5 * time.Second)
+	if crashed < count || l.Cluster().Protocol().Short() != "7.4" || l.Cluster().Available() {
+		l.fail("the coordinators speak %s", l.Cluster().Protocol())
+	}
+}
+
+// crashCoordinators has so many coordinators crash, and returns how many did.
+func (l *life) crashCoordinators(count int) (crashed int) {
+	l.t.Helper()
 	for _, g := range l.cluster().Status.ProcessGroups {
 		pod := l.podOf(g.ProcessGroupID)
 		for _, a := range l.Cluster().Connection().Coordinators {
-			if count > 0 && (strings.HasPrefix(a.Host, pod+".") || slices.Contains(g.Addresses, a.Host)) {
+			if crashed < count && (strings.HasPrefix(a.Host, pod+".") || slices.Contains(g.Addresses, a.Host)) {
 				l.Crash(namespace, pod, 1)
-				count--
+				l.Crash(namespace, pod, 2)
+				crashed++
 			}
 		}
 	}
-	l.Advance(5 * time.Second)
-	if count > 0 || l.Cluster().Protocol().Short() != "7.4" || l.Cluster().Available() {
-		l.fail("the coordinators speak %s", l.Cluster().Protocol())
-	}
+	return crashed
 }
 
 // restartWaits has the restart of an upgrade wait for longer than anything else.
