@@ -24,7 +24,7 @@ import (
 func LeftBehind(s servers.Servers, missed time.Duration) []*corev1.Pod {
 	version, err := fdb.ParseVersion(s.Cluster.Spec.Version)
 	if err != nil || s.Status == nil || s.Status.Client.DatabaseStatus.Available == nil || !probe.Quorum(s.Status) ||
-		s.Cluster.Status.RunningVersion != s.Cluster.Spec.Version || s.Cluster.Spec.Buggify.EmptyMonitorConf || !s.Run(s.Cluster.Spec.Version) {
+		s.Cluster.Status.RunningVersion != s.Cluster.Spec.Version || s.Cluster.Spec.Buggify.EmptyMonitorConf || !reports(s.Status, s.Cluster.Spec.Version) {
 		return nil
 	}
 	var pods []*corev1.Pod
@@ -33,8 +33,8 @@ func LeftBehind(s servers.Servers, missed time.Duration) []*corev1.Pod {
 		if err != nil || s.ReportsAt(a) {
 			continue
 		}
-		g := s.GroupAt(a)
-		if g == nil || g.Excluded() || !g.Lasts(v1beta2.MissingProcesses, missed, s.Now) {
+		g := silentAt(s, a, missed)
+		if g == nil || g.Excluded() {
 			continue
 		}
 		pod := s.Pod(g.ProcessGroupID)
@@ -43,6 +43,29 @@ func LeftBehind(s servers.Servers, missed time.Duration) []*corev1.Pod {
 		}
 	}
 	return pods
+}
+
+// silentAt is the group of which the pod has an address, and a server has been missed for so long; nil: none. Nobody says
+// which are missed in a data center of which no server reports.
+func silentAt(s servers.Servers, a fdb.Address, missed time.Duration) *v1beta2.ProcessGroupStatus {
+	if len(s.Processes) > 0 {
+		if g := s.GroupAt(a); g != nil && g.Lasts(v1beta2.MissingProcesses, missed, s.Now) {
+			return g
+		}
+		return nil
+	}
+	for i := range s.Cluster.Status.ProcessGroups {
+		g := &s.Cluster.Status.ProcessGroups[i]
+		if pod := s.Pod(g.ProcessGroupID); pod != nil && slices.Contains(foundationdb.PublicIPs(pod), a.Host) {
+			return g
+		}
+	}
+	return nil
+}
+
+// reports reports whether a server of the database, also one of another cluster, runs a version.
+func reports(s *fdb.Status, version string) bool {
+	return slices.ContainsFunc(s.Cluster.Processes, func(p fdb.Process) bool { return p.Version == version && p.Class != fdb.ClassTest })
 }
 
 // older reports whether the tag of a pod's main container says that it is of a version older than another one, to which it

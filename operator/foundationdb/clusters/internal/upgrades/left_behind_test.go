@@ -37,10 +37,11 @@ func leftBehind() left {
 	status.Client.DatabaseStatus.Available = new(bool)
 	status.Client.Coordinators.QuorumReachable = new(true)
 	status.Cluster.IncompatibleConnections = []string{"10.1.0.2:4501"}
+	status.Cluster.Processes = fdb.Processes{{Version: "7.4.6", Class: "log", Address: fdb.Address{Host: "10.1.0.1", Port: 4501}}}
 	return left{
 		servers.Servers{
 			Cluster: c, Status: status, Now: now,
-			Processes: map[v1beta2.ProcessGroupID][]*fdb.Process{"log-1": {{Version: "7.4.6", Class: "log"}}},
+			Processes: map[v1beta2.ProcessGroupID][]*fdb.Process{"log-1": {&status.Cluster.Processes[0]}},
 			Pod:       func(v1beta2.ProcessGroupID) *corev1.Pod { return pod },
 		},
 		&c.Status.ProcessGroups[0], pod,
@@ -59,18 +60,22 @@ func TestLeftBehind(t *testing.T) {
 		"a stateless server has no claim": {func(l left) {
 			l.group.ProcessClass, l.pod.Spec.Volumes = "stateless", nil
 		}, 1},
+		"no server of the data center reports": {func(l left) {
+			clear(l.s.Processes)
+			l.group.ProcessGroupConditions = nil
+		}, 1},
 		"data would go with the pod":         {func(l left) { l.pod.Spec.Volumes = nil }, 0},
 		"the upgrade was taken back":         {func(l left) { l.s.Cluster.Spec.Version = "7.3.69" }, 0},
 		"a newer version has opened it":      {func(l left) { l.s.Cluster.Spec.Version, l.s.Cluster.Status.RunningVersion = "7.1.67", "7.1.67" }, 0},
 		"the pod is of the same version":     {func(l left) { l.pod.Spec.Containers[0].Image = "fdb:7.4.6" }, 0},
 		"the tag tells no version":           {func(l left) { l.pod.Spec.Containers[0].Image = "10.0.0.1:5000/fdb:latest" }, 0},
 		"no tag":                             {func(l left) { l.pod.Spec.Containers[0].Image = "10.0.0.1:5000/fdb" }, 0},
-		"no server of the new version":       {func(l left) { l.s.Processes["log-1"][0].Version = "7.4.5" }, 0},
+		"no server of the new version":       {func(l left) { l.s.Status.Cluster.Processes[0].Version = "7.4.5" }, 0},
 		"no majority speaks the new version": {func(l left) { l.s.Status.Client.Coordinators.QuorumReachable = new(bool) }, 0},
 		"nobody says that it is unavailable": {func(l left) { l.s.Status.Client.DatabaseStatus.Available = nil }, 0},
 		"it is missed for less":              {func(l left) { l.group.ProcessGroupConditions[0].Timestamp++ }, 0},
 		"it reports": {func(l left) {
-			l.s.Status.Cluster.Processes = fdb.Processes{{Address: fdb.Address{Host: "10.1.0.2", Port: 4501}}}
+			l.s.Status.Cluster.Processes[0].Address.Host = "10.1.0.2"
 		}, 0},
 		"nothing of it connects":       {func(l left) { l.s.Status.Cluster.IncompatibleConnections = nil }, 0},
 		"an address that is none":      {func(l left) { l.s.Status.Cluster.IncompatibleConnections = []string{"?"} }, 0},
