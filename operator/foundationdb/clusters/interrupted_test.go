@@ -138,6 +138,7 @@ func TestCrashesOfCoordinatorsBeforeTheRestart(t *testing.T) {
 		"all":                 {none, 3},
 		"a majority":          {none, 2},
 		"split":               {split, 3},
+		"another patch":       {none, 2},
 		"storage":             {storage, 3},
 		"majority of storage": {storage, 2},
 		"by address":          {func(c *v1beta2.FoundationDBCluster) { c.Spec.Routing.UseDNSInClusterFile = new(false) }, 2},
@@ -156,11 +157,16 @@ func TestCrashesOfCoordinatorsBeforeTheRestart(t *testing.T) {
 			l.settle(2 * time.Hour)
 			l.writes(2*time.Second, "7.1.67", "7.3.69", "7.4.6")
 			l.coordinatorsCrash(one.crashed)
+			version := "7.4.6"
+			if name == "another patch" {
+				version = "7.4.7"
+				l.edit(`{"spec":{"version":"7.4.7"}}`)
+			}
 			l.settle(8 * time.Hour)
 			l.settled()
 			l.tidy()
 			l.kept()
-			runs("7.4.6")(l)
+			runs(version)(l)
 			if w := l.Cluster().Written("192.0.2.1:4000"); w.Gap > 3*time.Minute {
 				l.fail("the database was not available for %s", w.Gap)
 			}

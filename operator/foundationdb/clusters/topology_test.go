@@ -344,6 +344,9 @@ func TestCrashesOfCoordinatorsOfSeveralObjects(t *testing.T) {
 		whole(t)
 		f := newFleet(t, shared(48, 4))
 		objects := regions(t)
+		for _, c := range objects { // else servers are replaced at once, and their successors report
+			c.Spec.AutomationOptions.PodUpdateStrategy = v1beta2.PodUpdateDelete
+		}
 		both := configuration(&objects[0].Spec.DatabaseConfiguration)
 		first := &objects[0].Spec.DatabaseConfiguration
 		first.UsableRegions = 1

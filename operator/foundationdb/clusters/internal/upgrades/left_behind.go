@@ -23,8 +23,10 @@ import (
 // Nor is one whose data would go with it.
 func LeftBehind(s servers.Servers, missed time.Duration) []*corev1.Pod {
 	version, err := fdb.ParseVersion(s.Cluster.Spec.Version)
-	if err != nil || s.Status == nil || s.Status.Client.DatabaseStatus.Available == nil || !probe.Quorum(s.Status) ||
-		s.Cluster.Status.RunningVersion != s.Cluster.Spec.Version || s.Cluster.Spec.Buggify.EmptyMonitorConf || !reports(s.Status, s.Cluster.Spec.Version) {
+	if err != nil || s.Status == nil || s.Status.Client.DatabaseStatus.Available == nil || !probe.Quorum(s.Status) || s.Cluster.Spec.Buggify.EmptyMonitorConf {
+		return nil
+	}
+	if running, err := fdb.ParseVersion(s.Cluster.Status.RunningVersion); err != nil || !running.ProtocolCompatible(version) || !reports(s.Status, version) {
 		return nil
 	}
 	var pods []*corev1.Pod
@@ -63,9 +65,12 @@ func silentAt(s servers.Servers, a fdb.Address, missed time.Duration) *v1beta2.P
 	return nil
 }
 
-// reports reports whether a server of the database, also one of another cluster, runs a version.
-func reports(s *fdb.Status, version string) bool {
-	return slices.ContainsFunc(s.Cluster.Processes, func(p fdb.Process) bool { return p.Version == version && p.Class != fdb.ClassTest })
+// reports reports whether a server of the database, also one of another cluster, talks to those of a version.
+func reports(s *fdb.Status, version fdb.Version) bool {
+	return slices.ContainsFunc(s.Cluster.Processes, func(p fdb.Process) bool {
+		runs, err := fdb.ParseVersion(p.Version)
+		return err == nil && runs.ProtocolCompatible(version) && p.Class != fdb.ClassTest
+	})
 }
 
 // older reports whether the tag of a pod's main container says that it is of a version older than another one, to which it

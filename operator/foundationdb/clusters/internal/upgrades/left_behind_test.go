@@ -64,13 +64,16 @@ func TestLeftBehind(t *testing.T) {
 			clear(l.s.Processes)
 			l.group.ProcessGroupConditions = nil
 		}, 1},
+		"another patch is wanted":            {func(l left) { l.s.Cluster.Spec.Version = "7.4.7" }, 1},
+		"no version runs":                    {func(l left) { l.s.Cluster.Status.RunningVersion = "" }, 0},
+		"a tester alone":                     {func(l left) { l.s.Status.Cluster.Processes[0].Class = fdb.ClassTest }, 0},
 		"data would go with the pod":         {func(l left) { l.pod.Spec.Volumes = nil }, 0},
 		"the upgrade was taken back":         {func(l left) { l.s.Cluster.Spec.Version = "7.3.69" }, 0},
 		"a newer version has opened it":      {func(l left) { l.s.Cluster.Spec.Version, l.s.Cluster.Status.RunningVersion = "7.1.67", "7.1.67" }, 0},
 		"the pod is of the same version":     {func(l left) { l.pod.Spec.Containers[0].Image = "fdb:7.4.6" }, 0},
 		"the tag tells no version":           {func(l left) { l.pod.Spec.Containers[0].Image = "10.0.0.1:5000/fdb:latest" }, 0},
 		"no tag":                             {func(l left) { l.pod.Spec.Containers[0].Image = "10.0.0.1:5000/fdb" }, 0},
-		"no server of the new version":       {func(l left) { l.s.Status.Cluster.Processes[0].Version = "7.4.5" }, 0},
+		"no server of the new version":       {func(l left) { l.s.Status.Cluster.Processes[0].Version = "7.3.69" }, 0},
 		"no majority speaks the new version": {func(l left) { l.s.Status.Client.Coordinators.QuorumReachable = new(bool) }, 0},
 		"nobody says that it is unavailable": {func(l left) { l.s.Status.Client.DatabaseStatus.Available = nil }, 0},
 		"it is missed for less":              {func(l left) { l.group.ProcessGroupConditions[0].Timestamp++ }, 0},
