@@ -2,6 +2,7 @@ package clusters_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,93 @@ func TestCrashesBeforeTheRestart(t *testing.T) {
 			l.tidy()
 			l.kept()
 			runs("7.4.6")(l)
+		})
+	}
+}
+
+// coordinatorsCrash upgrades to 7.4.6, and has so many coordinators crash once they have the files, and before the restart.
+// They start with the new version.
+func (l *life) coordinatorsCrash(count int) {
+	l.t.Helper()
+	l.edit(`{"spec":{"version":"7.4.6"}}`)
+	for until := l.Now().Add(time.Hour); l.pass().Reason() != "RecoveredRecently"; {
+		if l.Now().After(until) {
+			l.fail("the restart does not wait: %s", l.last)
+		}
+	}
+	runs("7.3.69")(l)
+	crashed := l.crashCoordinators(count)
+	l.Advance(5 * time.Second)
+	if crashed < count || l.Cluster().Protocol().Short() != "7.4" || l.Cluster().Available() {
+		l.fail("the coordinators speak %s", l.Cluster().Protocol())
+	}
+}
+
+// crashCoordinators has so many coordinators crash, and returns how many did.
+func (l *life) crashCoordinators(count int) (crashed int) {
+	l.t.Helper()
+	for _, g := range l.cluster().Status.ProcessGroups {
+		pod := l.podOf(g.ProcessGroupID)
+		for _, a := range l.Cluster().Connection().Coordinators {
+			if crashed < count && (strings.HasPrefix(a.Host, pod+".") || slices.Contains(g.Addresses, a.Host)) {
+				l.Crash(namespace, pod, 1)
+				l.Crash(namespace, pod, 2)
+				crashed++
+			}
+		}
+	}
+	return crashed
+}
+
+// restartWaits has the restart of an upgrade wait for longer than anything else.
+func restartWaits(c *v1beta2.FoundationDBCluster) { c.Spec.MinimumUptimeSecondsForBounce = 4 * 3600 }
+
+// TestCrashesOfCoordinatorsBeforeTheRestart: a majority of the coordinators, or all, start with the version of an upgrade
+// before its restart, and reach nobody else. The pods of the others are made anew.
+func TestCrashesOfCoordinatorsBeforeTheRestart(t *testing.T) {
+	none := func(*v1beta2.FoundationDBCluster) {}
+	storage := func(c *v1beta2.FoundationDBCluster) {
+		c.Spec.CoordinatorSelection = []v1beta2.CoordinatorSelection{{ProcessClass: "storage", Priority: 10}}
+	}
+	for name, one := range map[string]struct {
+		make    func(*v1beta2.FoundationDBCluster)
+		crashed int
+	}{
+		"all":                 {none, 3},
+		"a majority":          {none, 2},
+		"split":               {split, 3},
+		"another patch":       {none, 2},
+		"storage":             {storage, 3},
+		"majority of storage": {storage, 2},
+		"by address":          {func(c *v1beta2.FoundationDBCluster) { c.Spec.Routing.UseDNSInClusterFile = new(false) }, 2},
+		"locks": {func(c *v1beta2.FoundationDBCluster) {
+			c.Spec.LockOptions.DisableLocks, c.Spec.ProcessGroupIDPrefix = new(false), "operator"
+		}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := sim.Options{}
+			o.Database.Rules.Locks = name == "locks"
+			l := begin(t, o, func(c *v1beta2.FoundationDBCluster) {
+				restartWaits(c)
+				one.make(c)
+			})
+			l.settle(2 * time.Hour)
+			l.writes(2*time.Second, "7.1.67", "7.3.69", "7.4.6")
+			l.coordinatorsCrash(one.crashed)
+			version := "7.4.6"
+			if name == "another patch" {
+				version = "7.4.7"
+				l.edit(`{"spec":{"version":"7.4.7"}}`)
+			}
+			l.settle(8 * time.Hour)
+			l.settled()
+			l.tidy()
+			l.kept()
+			runs(version)(l)
+			if w := l.Cluster().Written("192.0.2.1:4000"); w.Gap > 3*time.Minute {
+				l.fail("the database was not available for %s", w.Gap)
+			}
 		})
 	}
 }

@@ -155,6 +155,10 @@ var stories = []story{
 		name: "incompatible upgrade of the split image", make: split, change: func(l *life) { l.edit(`{"spec":{"version":"7.4.6"}}`) }, limit: 6 * time.Hour, recoveries: 20, check: runs("7.4.6"),
 	},
 	{
+		name: "coordinators crash before the restart of an upgrade", make: restartWaits, change: func(l *life) { l.coordinatorsCrash(2) },
+		limit: 8 * time.Hour, recoveries: 20, check: runs("7.4.6"),
+	},
+	{
 		name: "TLS", change: func(l *life) { l.edit(`{"spec":{"mainContainer":{"enableTls":true}}}`) }, limit: 6 * time.Hour, recoveries: 20,
 		check: func(l *life) {
 			for _, a := range l.Cluster().Connection().Coordinators {

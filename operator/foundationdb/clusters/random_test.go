@@ -220,7 +220,11 @@ func (s script) runs(t tester, seed uint64) (story []string) {
 	return l.Cluster().Transcript()
 }
 
-var kinds = append(slices.Concat(kindsOf(wishes), kindsOf(wishes), kindsOf(accidents)), "die", "die", "freeze", "turn")
+// coordinatorsCrash is the accident that scripts are not drawn with: so soon after an upgrade that it matters it would seldom be.
+const coordinatorsCrash = "coordinators"
+
+var kinds = slices.DeleteFunc(append(slices.Concat(kindsOf(wishes), kindsOf(wishes), kindsOf(accidents)), "die", "die", "freeze", "turn"),
+	func(kind string) bool { return kind == coordinatorsCrash })
 
 // scripts are random, of up to 24 steps, or of so many as PAWL_STEPS says.
 func scripts() *rapid.Generator[script] {
@@ -268,6 +272,28 @@ func TestRandomLives(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		scripts().Draw(rt, "script").runs(rt, uint64(rapid.IntRange(1, 1<<20).Draw(rt, "seed")))
 	})
+}
+
+// interrupted is a script in the middle of which the cluster is upgraded, and a majority of the coordinators crash.
+func (s script) interrupted(seed int) script {
+	s = slices.DeleteFunc(slices.Clone(s), func(one step) bool { return one.kind == "upgrade" })
+	return slices.Insert(s, len(s)/2, step{"upgrade", 0, 1 + seed%3}, step{coordinatorsCrash, seed / 3, seed % 5})
+}
+
+// TestRandomLivesWithCrashesOfCoordinators: random lives in which a majority of the coordinators crash before, in or after
+// the restart of an upgrade. PAWL_LIVES and PAWL_SEED are as in TestManyLives.
+func TestRandomLivesWithCrashesOfCoordinators(t *testing.T) {
+	lives, _ := strconv.Atoi(os.Getenv("PAWL_LIVES"))
+	first, _ := strconv.Atoi(os.Getenv("PAWL_SEED"))
+	if lives == 0 {
+		lives = 6
+	}
+	for seed := first + 1; seed <= first+lives; seed++ {
+		s := scripts().Example(seed).interrupted(seed)
+		if wrong := s.survives(uint64(seed)); wrong != "" {
+			t.Errorf("PAWL_LIFE='%d: %s'\n%s", seed, s, wrong)
+		}
+	}
 }
 
 // ended is what a life panics with that ends badly.

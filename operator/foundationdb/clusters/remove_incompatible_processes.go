@@ -7,15 +7,19 @@ import (
 
 	"github.com/pawl-dev/pawl/fdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb"
+	"github.com/pawl-dev/pawl/operator/foundationdb/clusters/internal/upgrades"
 	"github.com/pawl-dev/pawl/outcome"
 )
 
 // removeIncompatibleProcesses deletes the pods of servers that speak another protocol than the database:
 // they take no part in it, so no gate applies. While the database is not available what they hold may be
-// all that there is, so they stay.
+// all that there is, so they stay, but for those that an upgrade has left behind.
 func removeIncompatibleProcesses(p *pass) decision {
-	if p.options.KeepIncompatible || foundationdb.UpgradesIncompatibly(p.cluster) || p.desired != p.cluster.Spec.Version || !p.cluster.Status.Health.Available {
+	if p.options.KeepIncompatible || foundationdb.UpgradesIncompatibly(p.cluster) || p.desired != p.cluster.Spec.Version {
 		return decision{}
+	}
+	if !p.cluster.Status.Health.Available {
+		return removeLeftBehind(p)
 	}
 	var victims []*corev1.Pod
 	for _, text := range p.status.Cluster.IncompatibleConnections {
@@ -32,4 +36,15 @@ func removeIncompatibleProcesses(p *pass) decision {
 	}
 	return deletes("delete pod of another protocol", victims, "its servers cannot talk to the database, and none of them reports",
 		outcome.Later(startAgain, "IncompatibleProcesses", "%d pods have servers of another protocol", len(victims)))
+}
+
+// removeLeftBehind deletes the pods of servers that an upgrade has left behind, where the database is not available for
+// that: all at once, since it waits for all of them.
+func removeLeftBehind(p *pass) decision {
+	if p.unavailableFor() < recoveryWait {
+		return decision{}
+	}
+	pods := upgrades.LeftBehind(p.servers(), recoveryWait)
+	return deletes("delete pod that the upgrade has left behind", pods, "the coordinators speak "+p.desired+" already, which its servers do not; its claim stays",
+		outcome.Later(startAgain, "UpgradeLeftBehind", "%d pods have servers of the version from before the upgrade, which nobody reaches any more", len(pods)))
 }

@@ -118,6 +118,9 @@ var accidents = map[string]func(l *life, a int, long time.Duration){
 	"evict":  func(l *life, a int, _ time.Duration) { l.Evict(namespace, l.podName(a)) },
 	"failed": func(l *life, a int, _ time.Duration) { l.FailPod(namespace, l.podName(a)) },
 	"crash":  func(l *life, a int, _ time.Duration) { l.Crash(namespace, l.podName(a), 1) },
+	coordinatorsCrash: func(l *life, a int, _ time.Duration) {
+		l.crashCoordinators(len(l.Cluster().Connection().Coordinators)/2 + 1 + a%2)
+	},
 
 	"late": func(l *life, a int, long time.Duration) {
 		l.Cluster().Inject(fdbsim.Fault{Kind: fdbsim.FaultStatusLate, Takes: time.Duration(5+a%60) * time.Second, For: long})

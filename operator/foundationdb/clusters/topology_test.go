@@ -19,6 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/fdb"
 	fdbsim "github.com/pawl-dev/pawl/fdb/sim"
 	"github.com/pawl-dev/pawl/kube/api/fdb/v1beta2"
+	"github.com/pawl-dev/pawl/operator/foundationdb"
 	"github.com/pawl-dev/pawl/operator/foundationdb/sim"
 )
 
@@ -283,6 +284,83 @@ func TestRegions(t *testing.T) {
 
 	f.spread(fdb.DatacenterLocality, 9, 3)
 	f.kept()
+}
+
+// coordinatorsCrash upgrades to 7.4.6, and has a majority of the coordinators crash before the restart: those of the first
+// objects. Each object makes its pods anew.
+func (f *fleet) coordinatorsCrash() {
+	f.t.Helper()
+	kills := f.kills
+	f.edit(`{"spec":{"version":"7.4.6","minimumUptimeSecondsForBounce":100000}}`)
+	f.until("the gate", 2*time.Hour, func() bool {
+		return !slices.ContainsFunc(f.units, func(u *unit) bool {
+			return slices.ContainsFunc(u.object().Status.ProcessGroups, func(g v1beta2.ProcessGroupStatus) bool {
+				return g.Has(v1beta2.IncorrectConfigMap) || g.Has(v1beta2.IncorrectSidecarImage) || !g.Has(v1beta2.IncorrectCommandLine)
+			})
+		})
+	})
+	coordinators := f.Cluster().Connection().Coordinators
+	left := len(coordinators)/2 + 1
+	for _, u := range f.units {
+		c := u.object()
+		for _, g := range c.Status.ProcessGroups {
+			id, err := fdb.ParseGroupID(string(g.ProcessGroupID))
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			pod := foundationdb.PodName(c, id)
+			for _, a := range coordinators {
+				if left > 0 && (strings.HasPrefix(a.Host, pod+".") || slices.Contains(g.Addresses, a.Host)) {
+					f.Crash(u.namespace, pod, 1)
+					left--
+				}
+			}
+		}
+	}
+	f.Advance(5 * time.Second)
+	if f.Cluster().Protocol().Short() != "7.4" || f.Cluster().Available() || f.kills != kills {
+		f.fail("the coordinators speak %s", f.Cluster().Protocol())
+	}
+	f.goOn(5 * time.Minute)
+	if !f.Cluster().Available() {
+		f.fail("the database is not available: %s", f.Cluster().Unhealthy())
+	}
+	f.settle(12 * time.Hour)
+	f.settled()
+	f.runs("7.4.6")
+	f.kept()
+}
+
+// TestCrashesOfCoordinatorsOfSeveralObjects: a majority of the coordinators start with the new version before the restart of an
+// upgrade, where several objects hold a database. In a data center without one of them no server reports any more.
+func TestCrashesOfCoordinatorsOfSeveralObjects(t *testing.T) {
+	t.Parallel()
+	t.Run("Kubernetes clusters", func(t *testing.T) {
+		t.Parallel()
+		kubernetesClusters(t, shared(24, 3), nil).coordinatorsCrash()
+	})
+	t.Run("regions", func(t *testing.T) {
+		t.Parallel()
+		whole(t)
+		f := newFleet(t, shared(48, 4))
+		objects := regions(t)
+		for _, c := range objects { // else servers are replaced at once, and their successors report
+			c.Spec.AutomationOptions.PodUpdateStrategy = v1beta2.PodUpdateDelete
+		}
+		both := configuration(&objects[0].Spec.DatabaseConfiguration)
+		first := &objects[0].Spec.DatabaseConfiguration
+		first.UsableRegions = 1
+		first.Regions = []v1beta2.Region{{Datacenters: []v1beta2.Datacenter{{ID: "dc1", Priority: 1}}}}
+		f.add(objects[0])
+		f.settle(time.Hour)
+		f.edit(both)
+		for _, c := range objects[1:] {
+			f.join(c)
+		}
+		f.settle(4 * time.Hour)
+		f.writes()
+		f.coordinatorsCrash()
+	})
 }
 
 // TestRegionsShrink: of two regions the former primary is given up, and its objects are deleted at the end.

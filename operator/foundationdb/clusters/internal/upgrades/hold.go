@@ -1,5 +1,5 @@
 // Package upgrades says what holds back an upgrade to a version that cannot talk to the one that runs, before it begins and
-// once the servers are to restart.
+// once the servers are to restart, and which servers it has left behind.
 package upgrades
 
 import (
