@@ -112,8 +112,9 @@ func TestFolderIsNamedAfterContent(t *testing.T) {
 		}
 		return string(files["/"].data)
 	}
-	if of("a") != of("a") || of("a") == of("b") || !strings.HasSuffix(of("a"), `/style.css">`) {
-		t.Error(of("a"), of("b"))
+	a, again, b := of("a"), of("a"), of("b")
+	if a != again || a == b || !strings.HasSuffix(a, `/style.css">`) {
+		t.Error(a, again, b)
 	}
 }
 
