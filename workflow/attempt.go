@@ -232,6 +232,9 @@ func (d attempts) nextAlarm() time.Time {
 		}
 	}
 	sooner(d.s.soonest)
+	if len(d.s.ended) > 0 {
+		sooner(d.s.returnAt)
+	}
 	for _, a := range d.s.open {
 		if a.abandoned {
 			continue

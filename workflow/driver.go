@@ -160,6 +160,14 @@ func (d *driver) drive() {
 			d.saving().save(true)
 			return
 		}
+		if rest && d.placing().holdsRest() {
+			d.release()
+			if !d.wait() {
+				d.giveUp()
+				return
+			}
+			continue
+		}
 		if rest && !d.s.soonest.IsZero() && !d.s.soonest.After(d.s.now) && !d.s.run.Phase.Final() {
 			if idle++; idle < 3 {
 				continue

@@ -82,11 +82,17 @@ type placeNeed struct {
 
 // placeNeeds is the part of a state that knows the places of a run. It is derived: the store knows them too.
 type placeNeeds struct {
-	counted  bool // a driver asks the store; else there is a place for everything
-	needs    map[string]*placeNeed
-	ended    []places.Return // of attempts that have ended
-	askPlace bool            // something happened: ask again
+	counted     bool // a driver asks the store; else there is a place for everything
+	needs       map[string]*placeNeed
+	ended       []places.Return // of attempts that have ended, and of needs that are gone, until the store has them back
+	returnAt    time.Time       // next try to return them, if the last one failed
+	returnTries int             // tries to return them that failed
+	askPlace    bool            // something happened: ask again
 }
+
+// maxReturnTries is how often a run that has nothing else to do tries to return its places. Then it rests, and whoever
+// waits for one finds that nobody uses it.
+const maxReturnTries = 10
 
 // placed reports whether a part of the run may go on. If not, the driver asks the store after this decision, which is
 // then made again. err is the error of a key.
@@ -239,6 +245,7 @@ func (d placing) recall() {
 func (s *state) endPlace(name string) {
 	if need := s.needs[name]; need != nil {
 		s.ended = append(s.ended, places.Return{Step: name, Limits: need.limits})
+		s.returnAt, s.returnTries = time.Time{}, 0
 		delete(s.needs, name)
 	}
 }
@@ -252,18 +259,21 @@ func (d placing) begin() {
 
 // settle asks and returns. It reports whether there is something new to decide.
 func (d placing) settle() (again bool) {
+	d.mu.Lock()
+	for name, need := range d.s.needs {
+		if !need.used {
+			d.s.endPlace(name)
+		}
+	}
+	d.mu.Unlock()
 	if len(d.s.needs) == 0 && len(d.s.ended) == 0 {
 		d.s.askPlace = false
 		return false
 	}
 	r := places.Request{Run: d.s.run.ID, Epoch: d.s.run.Epoch, Returns: d.s.ended}
-	ask := len(d.s.ended) > 0
+	ask := len(d.s.ended) > 0 && !d.s.now.Before(d.s.returnAt)
 	for name, need := range d.s.needs {
-		switch {
-		case !need.used:
-			r.Returns = append(r.Returns, places.Return{Step: name, Limits: need.limits})
-			ask = true
-		case !need.placed && !d.s.drains:
+		if !need.placed && !d.s.drains {
 			r.Wants = append(r.Wants, places.Want{Step: name, Rank: places.Rank(need.since, d.s.run.Priority), Limits: need.limits})
 			ask = ask || need.wait == nil || d.s.askPlace || !d.s.now.Before(need.wait.AskAt)
 		}
@@ -275,27 +285,29 @@ func (d placing) settle() (again bool) {
 	a, err := d.e.changePlaces(d.saveCtx, r)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err != nil { // places that are not returned now are those of a run that nobody owns, soon
+	retryAt := d.s.now.Add(time.Second)
+	if err != nil {
 		d.e.health.failed(err)
 		d.log.Warn("places of limits", "run", r.Run, "error", err)
-		a = places.Answer{Waits: map[string]places.Wait{}}
-		for _, w := range r.Wants {
-			a.Waits[w.Step] = places.Wait{Limit: w.Limits[0], AskAt: d.s.now.Add(time.Second)}
-		}
-	}
-	d.s.ended = nil
-	for name, need := range d.s.needs {
-		if !need.used {
-			delete(d.s.needs, name)
-		}
+		d.s.returnAt, d.s.returnTries = retryAt, d.s.returnTries+1
+	} else {
+		d.s.ended, d.s.returnAt, d.s.returnTries = nil, time.Time{}, 0
 	}
 	for _, w := range r.Wants {
 		wait, waits := a.Waits[w.Step]
+		if err != nil {
+			wait, waits = places.Wait{Limit: w.Limits[0], AskAt: retryAt}, true
+		}
 		need := d.s.needs[w.Step]
 		need.placed, need.wait = !waits, &wait
 	}
 	d.e.wakePlaced(d.saveCtx, a.Wake)
 	return len(r.Wants) > 0
+}
+
+// holdsRest reports whether the run must not rest yet, because it still has places to return.
+func (d placing) holdsRest() bool {
+	return len(d.s.ended) > 0 && d.s.returnTries < maxReturnTries
 }
 
 // giveBack returns all places: the driver ends, and another worker goes on.

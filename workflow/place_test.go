@@ -356,35 +356,78 @@ func TestPlacesAfterEachCrash(t *testing.T) {
 	}
 }
 
-// TestPlacesOfAStoreThatFails: changes that fail, with and without effect, delay steps and leave nothing.
+// TestPlacesOfAStoreThatFails: changes that fail, with and without effect, delay steps and leave nothing. Each change fails
+// once, so also the last one of a run.
 func TestPlacesOfAStoreThatFails(t *testing.T) {
 	for _, after := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			var calls callLog
-			store := &failingPlaces{Memory: runstore.NewMemory(), every: 3, after: after}
-			e, stop := worker(t, store, []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "Call", Do: calls.step("", time.Second), Limits: fixed("api", 2, "")}}}}, workflow.Options{})
-			defer stop()
-			ids := startRuns(t, e, "F", 6)
-			time.Sleep(5 * time.Minute)
-			for _, id := range ids {
-				want(t, phase(t, store.Memory, id), runtype.Succeeded)
-			}
-			want(t, calls.top, 2)
-		})
+		for every := 2; every < 8; every++ {
+			synctest.Test(t, func(t *testing.T) {
+				var calls callLog
+				store := &failingPlaces{Memory: runstore.NewMemory(), every: every, after: after}
+				var steps []workflow.Step
+				for _, name := range []string{"A", "B", "C"} {
+					steps = append(steps, workflow.Step{Name: name, Do: calls.step("", time.Second), Limits: fixed("api", 2, "")})
+				}
+				e, stop := worker(t, store, []workflow.Flow{{Name: "F", Steps: steps}}, workflow.Options{})
+				defer stop()
+				ids := startRuns(t, e, "F", 6)
+				time.Sleep(5 * time.Minute)
+				for _, id := range ids {
+					want(t, phase(t, store.Memory, id), runtype.Succeeded)
+				}
+				want(t, calls.top, 2)
+				nothingHeld(t, e)
+			})
+		}
 	}
 }
 
+// TestPlaceIsReturnedAfterAFailure: the change that returns a place fails, and the run goes on for hours. It tries again, and
+// does not keep the place until it rests.
+func TestPlaceIsReturnedAfterAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls callLog
+		flows := []workflow.Flow{
+			{Name: "A", Steps: []workflow.Step{{Name: "Call", Do: calls.step("", time.Second), Limits: fixed("api", 1, "")}, {Name: "Long", Do: calls.step("", time.Hour), Timeout: 2 * time.Hour}}},
+			{Name: "B", Steps: []workflow.Step{{Name: "Call", Do: calls.step("", time.Second), Limits: fixed("api", 1, "")}}},
+		}
+		store := &failingPlaces{Memory: runstore.NewMemory(), only: 2}
+		e, stop := worker(t, store, flows, workflow.Options{})
+		defer stop()
+		startRuns(t, e, "A", 1)
+		time.Sleep(10 * time.Second)
+		nothingHeld(t, e)
+		b := startRuns(t, e, "B", 1)[0]
+		time.Sleep(10 * time.Second)
+		want(t, phase(t, store.Memory, b), runtype.Succeeded)
+	})
+}
+
+// TestRunEndsWithoutItsPlaces: a store that never takes places back does not keep a run from its end.
+func TestRunEndsWithoutItsPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls callLog
+		store := &failingPlaces{Memory: runstore.NewMemory(), from: 2}
+		e, stop := worker(t, store, []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "Call", Do: calls.step("", time.Second), Limits: fixed("api", 1, "")}}}}, workflow.Options{})
+		defer stop()
+		id := startRuns(t, e, "F", 1)[0]
+		time.Sleep(time.Minute)
+		want(t, phase(t, store.Memory, id), runtype.Succeeded)
+	})
+}
+
+// failingPlaces fails each call whose number every divides, the call only, and all calls since from.
 type failingPlaces struct {
 	*runstore.Memory
-	calls, every int
-	after        bool
-	mu           sync.Mutex
+	calls, every, only, from int
+	after                    bool
+	mu                       sync.Mutex
 }
 
 func (f *failingPlaces) ChangePlaces(ctx context.Context, keys []string, change func(time.Time, [][]byte) ([][]byte, error)) error {
 	f.mu.Lock()
 	f.calls++
-	bad := f.calls%f.every == 0
+	bad := f.every > 0 && f.calls%f.every == 0 || f.calls == f.only || f.from > 0 && f.calls >= f.from
 	f.mu.Unlock()
 	if !bad || f.after {
 		if err := f.Memory.ChangePlaces(ctx, keys, change); err != nil {
