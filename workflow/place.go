@@ -3,6 +3,7 @@ package workflow
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -358,39 +359,71 @@ func (e *Engine) changePlaces(ctx context.Context, r places.Request) (a places.A
 }
 
 // lostPlaces finds those of the holders whose run has ended, rests, or has been claimed by another worker since: a place
-// is in use only while the worker that took it owns the run.
+// is in use only while the worker that took it owns the run. A list of runs only shows whom to look at: that of a watch
+// lags behind what another worker has created and claimed.
 func (e *Engine) lostPlaces(ctx context.Context, holders []places.Holder) (lost []places.Holder, err error) {
-	runs := map[string]*runtype.Run{}
+	listed, err := e.listed(ctx, holders)
+	if err != nil {
+		return nil, err
+	}
+	stored := map[string]*runtype.Run{}
 	for _, h := range holders {
-		if _, known := runs[h.Run]; known {
+		if r := listed[h.Run]; r != nil && !isLost(h, r) {
 			continue
 		}
-		r, err := e.row(ctx, h.Run)
-		if err != nil {
-			return nil, err
+		r, known := stored[h.Run]
+		if !known {
+			r, _, err = e.store.Load(ctx, h.Run)
+			if err != nil && !errors.Is(err, runstore.ErrNotFound) {
+				return nil, err
+			}
+			stored[h.Run] = r
 		}
-		runs[h.Run] = r
-	}
-	for _, h := range holders {
-		switch r := runs[h.Run]; {
-		case r == nil || r.Phase.Final(), h.Epoch != places.Ended && (r.Owner == "" || r.Epoch > h.Epoch):
+		if isLost(h, r) {
 			lost = append(lost, h)
 		}
 	}
 	return lost, nil
 }
 
-// row returns a run, without its steps if the store can; nil: there is none.
-func (e *Engine) row(ctx context.Context, id string) (*runtype.Run, error) {
-	if lister, ok := e.store.(runstore.Lister); ok {
-		runs, _, err := lister.List(ctx, runstore.Query{IDs: []string{id}, Limit: 1})
-		if err != nil || len(runs) == 0 {
+// isLost reports whether nobody uses the place of a holder any more. nil: the run does not exist.
+func isLost(h places.Holder, r *runtype.Run) bool {
+	return r == nil || r.Phase.Final() || h.Epoch != places.Ended && (r.Owner == "" || r.Epoch > h.Epoch)
+}
+
+// listed returns the runs of holders as far as the store lists them, by id, without their steps.
+func (e *Engine) listed(ctx context.Context, holders []places.Holder) (map[string]*runtype.Run, error) {
+	runs := map[string]*runtype.Run{}
+	lister, ok := e.store.(runstore.Lister)
+	if !ok {
+		return runs, nil
+	}
+	var ids []string
+	for _, h := range holders {
+		ids = append(ids, h.Run)
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	for page := range slices.Chunk(ids, 100) {
+		list, _, err := lister.List(ctx, runstore.Query{IDs: page, Limit: len(page)})
+		if err != nil {
 			return nil, err
 		}
-		return runs[0], nil
+		for _, r := range list {
+			runs[r.ID] = r
+		}
+	}
+	return runs, nil
+}
+
+// row returns a run, without its steps if the store lists it; nil: there is none.
+func (e *Engine) row(ctx context.Context, id string) (*runtype.Run, error) {
+	runs, err := e.listed(ctx, []places.Holder{{Run: id}})
+	if err != nil || runs[id] != nil {
+		return runs[id], err
 	}
 	r, _, err := e.store.Load(ctx, id)
-	if err == runstore.ErrNotFound { //nolint:errorlint // stores return it as it is
+	if errors.Is(err, runstore.ErrNotFound) {
 		return nil, nil
 	}
 	return r, err

@@ -498,3 +498,54 @@ func TestStartsAndStepsShareNothing(t *testing.T) {
 		}
 	})
 }
+
+// laggingList lists runs as a watch shows them: those younger than missing are not there yet, and those
+// younger than lag have no owner yet.
+type laggingList struct {
+	*runstore.Memory
+	missing, lag time.Duration
+}
+
+func (l *laggingList) List(ctx context.Context, q runstore.Query) (list []*runtype.Run, next string, err error) {
+	runs, next, err := l.Memory.List(ctx, q)
+	for _, r := range runs {
+		if age := time.Since(r.CreatedAt); age < l.missing {
+			continue
+		} else if age < l.lag {
+			r.Owner = ""
+		}
+		list = append(list, r)
+	}
+	return list, next, err
+}
+
+// TestPlaceIsNotLostInAListThatLags: a run that the list of the store does not show yet, or shows without its worker, keeps
+// its place. One that does not exist has none.
+func TestPlaceIsNotLostInAListThatLags(t *testing.T) {
+	for name, store := range map[string]*laggingList{
+		"not listed":           {missing: time.Hour},
+		"listed without owner": {lag: time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var calls callLog
+				store.Memory = runstore.NewMemory()
+				flows := []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "Call", Do: calls.step("", time.Minute), Limits: fixed("api", 1, "")}}}}
+				stranger := places.State{Holders: []places.Holder{{Run: "gone", Step: "Call", Epoch: 1}}, Waiting: []places.Ticket{{Run: "gone", Step: "Other", AskAt: time.Now().Add(time.Hour).UnixNano()}}}
+				err := store.ChangePlaces(t.Context(), []string{"api"}, func(time.Time, [][]byte) ([][]byte, error) { return [][]byte{stranger.Encode()}, nil })
+				want(t, err, error(nil))
+				one, stopOne := worker(t, store, flows, workflow.Options{Worker: "one"})
+				defer stopOne()
+				_, stopTwo := worker(t, store, flows, workflow.Options{Worker: "two"})
+				defer stopTwo()
+				ids := startRuns(t, one, "F", 3)
+				time.Sleep(4 * time.Minute)
+				for _, id := range ids {
+					want(t, phase(t, store.Memory, id), runtype.Succeeded)
+				}
+				want(t, calls.top, 1)
+				nothingHeld(t, one)
+			})
+		})
+	}
+}
