@@ -549,3 +549,46 @@ func TestPlaceIsNotLostInAListThatLags(t *testing.T) {
 		})
 	}
 }
+
+// TestPollThatWaitsForAPlaceEnds: a poll that gets no place does not stop the clocks of its wait: its heartbeat, and its
+// deadline.
+func TestPollThatWaitsForAPlaceEnds(t *testing.T) {
+	poll := func(context.Context, *workflow.Task) outcome.Outcome {
+		return outcome.Wait(10*time.Second, "NotYet", "not yet")
+	}
+	for name, c := range map[string]struct {
+		step workflow.Step
+		code fault.Code
+	}{
+		"heartbeat": {workflow.Step{Name: "Poll", Do: poll, Heartbeat: time.Minute, Retry: workflow.Retry{Attempts: 1}}, workflow.HeartbeatLost.Code},
+		"deadline":  {workflow.Step{Name: "Poll", Do: poll, Wait: &workflow.WaitFor{Deadline: time.Minute}}, workflow.WaitExpired.Code},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var calls callLog
+				c.step.Limits = fixed("api", 1, "")
+				flows := []workflow.Flow{
+					{Name: "P", Steps: []workflow.Step{c.step}},
+					{Name: "H", Steps: []workflow.Step{{Name: "Hold", Do: calls.step("", 5*time.Hour), Timeout: 6 * time.Hour, Limits: fixed("api", 1, "")}}},
+				}
+				store := runstore.NewMemory()
+				e, stop := worker(t, store, flows, workflow.Options{})
+				defer stop()
+				id := startRuns(t, e, "P", 1)[0]
+				time.Sleep(5 * time.Second)
+				startRuns(t, e, "H", 1)
+				time.Sleep(65 * time.Second)
+				r, err := e.Get(t.Context(), id)
+				want(t, err, error(nil))
+				if r.Phase != runtype.Paused || r.Fault == nil || r.Fault.Code != c.code {
+					t.Errorf("the run is %s: %+v", r.Phase, r.Fault)
+				}
+				list, err := e.Places(t.Context(), "", 0)
+				want(t, err, error(nil))
+				if len(list) != 1 || len(list[0].Holders) != 1 || len(list[0].Waiting) != 0 {
+					t.Errorf("the places are %+v", list[0].State)
+				}
+			})
+		})
+	}
+}

@@ -73,9 +73,15 @@ func (s walk) waits(n *node, inst string, rec *runtype.StepRecord) visitResult {
 			s.fail(rec, s.expression("limits", err))
 			return failed
 		} else if !ok {
+			s.pollAfter(inst, 0) // poll as soon as there is a place
+			if v := s.overdue(n, rec); v != busy {
+				s.needs[inst].used = false
+				return v
+			}
 			s.undecided = s.undecided || s.needs[inst].wait == nil
 			s.waiting++
-			s.pollAfter(inst, 0)
+			s.wakeAt(rec.Wait.Until)
+			s.wakeAt(rec.Wait.Deadline)
 			return busy
 		}
 		if s.acquireSlot != nil && !s.acquireSlot(n, false) {
