@@ -29,6 +29,7 @@ func checkLimits(limits []RunLimit) string {
 	if len(limits) > runtype.MaxLimits {
 		return "it has more than 8 limits of runs"
 	}
+	rates := map[string]runtype.Rate{}
 	for _, l := range limits {
 		switch {
 		case l.Key == nil:
@@ -37,6 +38,13 @@ func checkLimits(limits []RunLimit) string {
 			return "a limit of its runs allows none at once: atOnce is at least 1"
 		case l.Rate.Check() != nil:
 			return "a limit of its runs: " + l.Rate.Check().Error()
+		}
+		if l.KeyText == "" {
+			continue // the key of a function: placeKeys checks it
+		}
+		var err error
+		if rates[l.KeyText], err = rates[l.KeyText].And(l.Rate); err != nil {
+			return "a limit of its runs: " + err.Error()
 		}
 	}
 	return ""

@@ -37,6 +37,7 @@ func checkPlaces(limits []StepLimit) string {
 	if len(limits) > runtype.MaxLimits {
 		return "it has more than 8 limits"
 	}
+	rates := map[string]runtype.Rate{}
 	for _, l := range limits {
 		switch {
 		case l.Key == nil:
@@ -47,6 +48,13 @@ func checkPlaces(limits []StepLimit) string {
 			return fmt.Sprintf("atOnce of a limit is between 1 and %d", places.MaxAtOnce)
 		case l.Rate.Check() != nil:
 			return l.Rate.Check().Error()
+		}
+		if l.KeyText == "" {
+			continue // the key of a function: placeKeys checks it
+		}
+		var err error
+		if rates[l.KeyText], err = rates[l.KeyText].And(l.Rate); err != nil {
+			return err.Error()
 		}
 	}
 	return ""
@@ -123,6 +131,7 @@ func (s *state) placed(name string, limits []StepLimit, v View, since time.Time)
 	return need.placed, nil
 }
 
+// placeKeys computes the keys of limits. Limits of one key are one limit: the smallest atOnce, and the rate that keeps all.
 func placeKeys(limits []StepLimit, v View) (keys []places.Limit, err error) {
 	defer recovered(&err)
 	for _, l := range limits {
@@ -139,10 +148,16 @@ func placeKeys(limits []StepLimit, v View) (keys []places.Limit, err error) {
 			key += startsMark
 		}
 		k := places.Limit{Key: key, Name: l.KeyText, AtOnce: l.AtOnce, Rate: l.Rate}
-		if i := slices.IndexFunc(keys, func(o places.Limit) bool { return o.Key == key }); i < 0 {
+		i := slices.IndexFunc(keys, func(o places.Limit) bool { return o.Key == key })
+		if i < 0 {
 			keys = append(keys, k)
-		} else if keys[i].AtOnce == 0 || k.AtOnce > 0 && k.AtOnce < keys[i].AtOnce {
+			continue
+		}
+		if keys[i].AtOnce == 0 || k.AtOnce > 0 && k.AtOnce < keys[i].AtOnce {
 			keys[i].AtOnce = k.AtOnce
+		}
+		if keys[i].Rate, err = keys[i].Rate.And(k.Rate); err != nil {
+			return nil, ExpressionFailed.Errorf("limits of %s: %w", l.KeyText, err)
 		}
 	}
 	return keys, nil
@@ -286,7 +301,7 @@ func (d placing) settle() (again bool) {
 	a, err := d.e.changePlaces(d.saveCtx, r)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	retryAt := d.s.now.Add(time.Second)
+	retryAt := d.s.now.Add(Retry{First: time.Second, Longest: 3 * time.Second}.delay(d.s.returnTries+1, seed(r.Run, "", d.s.returnTries))) // not in step with other runs
 	if err != nil {
 		d.e.health.failed(err)
 		d.log.Warn("places of limits", "run", r.Run, "error", err)

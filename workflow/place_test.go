@@ -360,7 +360,7 @@ func TestPlacesAfterEachCrash(t *testing.T) {
 // once, so also the last one of a run.
 func TestPlacesOfAStoreThatFails(t *testing.T) {
 	for _, after := range []bool{false, true} {
-		for every := 2; every < 8; every++ {
+		for every := 3; every < 9; every++ {
 			synctest.Test(t, func(t *testing.T) {
 				var calls callLog
 				store := &failingPlaces{Memory: runstore.NewMemory(), every: every, after: after}
@@ -375,7 +375,9 @@ func TestPlacesOfAStoreThatFails(t *testing.T) {
 				for _, id := range ids {
 					want(t, phase(t, store.Memory, id), runtype.Succeeded)
 				}
-				want(t, calls.top, 2)
+				if calls.top > 2 {
+					t.Errorf("%d at once", calls.top)
+				}
 				nothingHeld(t, e)
 			})
 		}
@@ -591,4 +593,58 @@ func TestPollThatWaitsForAPlaceEnds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLimitsOfOneKey: a step with several limits of one key keeps each of them. If no rate keeps the others, the flow is
+// refused, or the step fails if its keys are the same only when it begins.
+func TestLimitsOfOneKey(t *testing.T) {
+	for name, limits := range map[string][]workflow.StepLimit{
+		"the rate is last":        slices.Concat(fixed("api", 5, ""), fixed("api", 0, "2/1m")),
+		"the rate is first":       slices.Concat(fixed("api", 0, "2/1m"), fixed("api", 5, "")),
+		"the stricter is last":    slices.Concat(fixed("api", 5, "4/1m"), fixed("api", 0, "2/1m")),
+		"the stricter is first":   slices.Concat(fixed("api", 5, "2/1m"), fixed("api", 0, "2/10s")),
+		"the smaller number last": slices.Concat(fixed("api", 5, "2/1m"), fixed("api", 1, "")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var calls callLog
+				flows := []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "Call", Do: calls.step("", time.Second), Limits: limits}}}}
+				e, stop := worker(t, runstore.NewMemory(), flows, workflow.Options{})
+				defer stop()
+				startRuns(t, e, "F", 5)
+				time.Sleep(10 * time.Minute)
+				want(t, len(calls.starts), 5)
+				want(t, calls.most(time.Minute), 2)
+				if strings.HasPrefix(name, "the smaller") {
+					want(t, calls.top, 1)
+				}
+				nothingHeld(t, e)
+			})
+		})
+	}
+	two := slices.Concat(fixed("api", 0, "2/1s"), fixed("api", 0, "10/1m"))
+	do := func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }
+	if _, err := workflow.New(runstore.NewMemory(), []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "A", Do: do, Limits: two}}}}, workflow.Options{}); err == nil || !strings.Contains(err.Error(), "neither of 2/1s and 10/1m") {
+		t.Errorf("two rates of a step: %v", err)
+	}
+	var runs []workflow.RunLimit
+	for _, l := range two {
+		runs = append(runs, workflow.RunLimit{Key: l.Key, KeyText: l.KeyText, Rate: l.Rate})
+	}
+	if _, err := workflow.New(runstore.NewMemory(), []workflow.Flow{{Name: "F", Limits: runs, Steps: []workflow.Step{{Name: "A", Do: do}}}}, workflow.Options{}); err == nil || !strings.Contains(err.Error(), "neither of 2/1s and 10/1m") {
+		t.Errorf("two rates of runs: %v", err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		two[1].KeyText = "input.api"
+		store := runstore.NewMemory()
+		e, stop := worker(t, store, []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "A", Do: do, Limits: two}}}}, workflow.Options{})
+		defer stop()
+		id := startRuns(t, e, "F", 1)[0]
+		synctest.Wait()
+		r, err := e.Get(t.Context(), id)
+		want(t, err, error(nil))
+		if r.Phase != runtype.Paused || r.Fault == nil || r.Fault.Code != workflow.ExpressionFailed.Code || !strings.Contains(r.Fault.Message, "neither of 2/1s and 10/1m") {
+			t.Errorf("the run is %s: %+v", r.Phase, r.Fault)
+		}
+	})
 }

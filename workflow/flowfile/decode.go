@@ -158,7 +158,7 @@ func (r *reader) flow(root *yaml.Node) *flowDoc {
 			r.object(n, "limits", map[string]read{
 				"attempts": r.whole("attempts", 1, &f.attempts),
 				"output":   r.size("output", runtype.MaxOutputRaised, &f.maxOutput),
-				"runs":     r.list("runs", func(n *yaml.Node) { f.runs = append(f.runs, r.limit(n, "a limit of runs", 1_000_000)) }),
+				"runs":     r.list("runs", func(n *yaml.Node) { f.runs = append(f.runs, r.limit(n, "a limit of runs", 1_000_000, f.runs)) }),
 			})
 		},
 		"retention": func(n *yaml.Node) { f.retention = r.retention(n) },
@@ -183,7 +183,8 @@ func (r *reader) flow(root *yaml.Node) *flowDoc {
 	return f
 }
 
-func (r *reader) limit(n *yaml.Node, what string, most int) limitDoc {
+// limit reads a limit that stands behind others.
+func (r *reader) limit(n *yaml.Node, what string, most int, others []limitDoc) limitDoc {
 	var l limitDoc
 	found := r.object(n, what, map[string]read{
 		"key":    r.text("key", &l.key),
@@ -201,6 +202,15 @@ func (r *reader) limit(n *yaml.Node, what string, most int) limitDoc {
 	}
 	if l.atOnce > most {
 		r.problem(found["atOnce"], "atOnce of %s is at most %d", what, most)
+	}
+	for _, o := range others {
+		if o.key.value != l.key.value {
+			continue
+		}
+		if _, err := o.rate.And(l.rate); err != nil {
+			r.problem(found["rate"], "%v", err)
+			break
+		}
 	}
 	return l
 }

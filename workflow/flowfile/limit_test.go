@@ -52,6 +52,7 @@ func TestLimitsOfRuns(t *testing.T) {
 // TestLimitsOfRunsAreChecked: with the line of what is wrong.
 func TestLimitsOfRunsAreChecked(t *testing.T) {
 	for line, want := range map[string]string{
+		"{key: \"a\", rate: 2/1s}\n  - {key: \"a\", rate: 10/1m}": "6:16: a key has one rate, and neither of 2/1s and 10/1m keeps the other: use two keys",
 		`{key: "a"}`:                          "5:5: a limit of runs has neither atOnce nor rate",
 		`{atOnce: 1}`:                         "5:5: a limit of runs has no key",
 		`{key: "a", atOnce: 0}`:               "atOnce must be at least 1",
@@ -108,16 +109,17 @@ func TestLimitsOfSteps(t *testing.T) {
 // TestLimitsOfStepsAreChecked: with the line and column of what is wrong.
 func TestLimitsOfStepsAreChecked(t *testing.T) {
 	for step, want := range map[string]string{
-		`{stepName: A, uses: provider, limits: [{key: a}]}`:                            "3:42: a limit of a step has neither atOnce nor rate",
-		`{stepName: A, uses: provider, limits: [{rate: 1/1s}]}`:                        "3:42: a limit of a step has no key",
-		`{stepName: A, uses: provider, limits: [{key: a, rate: often}]}`:               `3:57: "often" is not a rate`,
-		`{stepName: A, uses: provider, limits: [{key: a, rate: 2000/1h}]}`:             "3:57: a rate allows between 1 and 1000 starts",
-		`{stepName: A, uses: provider, limits: [{key: a, atOnce: 1001}]}`:              "3:51: atOnce of a limit of a step is at most 1000",
-		`{stepName: A, uses: provider, limits: [{key: a, atOnce: 1, most: 1}]}`:        "most",
-		`{stepName: A, uses: provider, limits: [{key: "${steps.Nobody}", atOnce: 1}]}`: "Nobody",
-		`{stepName: A, wait: {signal: go}, limits: [{key: a, atOnce: 1}]}`:             "limits has no effect on a step that only waits",
-		`{stepName: A, flow: {name: Other}, limits: [{key: a, atOnce: 1}]}`:            "limits has no effect on a step that is a flow",
-		`{stepName: A, steps: [{uses: provider}], limits: [{key: a, atOnce: 1}]}`:      "limits has no effect on a step that is a structure",
+		`{stepName: A, uses: provider, limits: [{key: a, rate: 2/1s}, {key: a, rate: 10/1m}]}`: "3:73: a key has one rate, and neither of 2/1s and 10/1m keeps the other: use two keys",
+		`{stepName: A, uses: provider, limits: [{key: a}]}`:                                    "3:42: a limit of a step has neither atOnce nor rate",
+		`{stepName: A, uses: provider, limits: [{rate: 1/1s}]}`:                                "3:42: a limit of a step has no key",
+		`{stepName: A, uses: provider, limits: [{key: a, rate: often}]}`:                       `3:57: "often" is not a rate`,
+		`{stepName: A, uses: provider, limits: [{key: a, rate: 2000/1h}]}`:                     "3:57: a rate allows between 1 and 1000 starts",
+		`{stepName: A, uses: provider, limits: [{key: a, atOnce: 1001}]}`:                      "3:51: atOnce of a limit of a step is at most 1000",
+		`{stepName: A, uses: provider, limits: [{key: a, atOnce: 1, most: 1}]}`:                "most",
+		`{stepName: A, uses: provider, limits: [{key: "${steps.Nobody}", atOnce: 1}]}`:         "Nobody",
+		`{stepName: A, wait: {signal: go}, limits: [{key: a, atOnce: 1}]}`:                     "limits has no effect on a step that only waits",
+		`{stepName: A, flow: {name: Other}, limits: [{key: a, atOnce: 1}]}`:                    "limits has no effect on a step that is a flow",
+		`{stepName: A, steps: [{uses: provider}], limits: [{key: a, atOnce: 1}]}`:              "limits has no effect on a step that is a structure",
 	} {
 		text := "flowName: F\nsteps:\n- " + step + "\n"
 		_, err := flowfile.Parse([]flowfile.File{{Name: "f.yaml", Data: []byte(text)}}, flowfile.Options{Actions: []workflow.Action{{Name: "provider"}}})

@@ -49,6 +49,26 @@ func (r Rate) Check() error {
 	return nil
 }
 
+// And returns the rate that keeps both. It fails if neither of them does: such as 2/1s and 10/1m.
+func (r Rate) And(o Rate) (Rate, error) {
+	switch {
+	case r.keeps(o):
+		return r, nil
+	case o.keeps(r):
+		return o, nil
+	}
+	return Rate{}, fmt.Errorf("a key has one rate, and neither of %s and %s keeps the other: use two keys", r, o)
+}
+
+// keeps reports whether starts that keep the rate keep another one.
+func (r Rate) keeps(o Rate) bool {
+	if r.IsZero() || o.IsZero() {
+		return o.IsZero()
+	}
+	windows := (o.Window + r.Window - 1) / r.Window
+	return int64(windows)*int64(r.Starts) <= int64(o.Starts)
+}
+
 // IsZero reports whether the rate allows any number of starts.
 func (r Rate) IsZero() bool { return r == Rate{} }
 

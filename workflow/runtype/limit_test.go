@@ -28,3 +28,24 @@ func TestRate(t *testing.T) {
 		}
 	}
 }
+
+func TestRatesOfOneKey(t *testing.T) {
+	for _, c := range []struct{ a, b, want string }{
+		{"", "", ""}, {"2/1m", "", "2/1m"}, {"2/1m", "2/1m", "2/1m"}, {"2/1m", "3/1m", "2/1m"}, {"2/1m", "2/1h", "2/1h"},
+		{"1/1h", "2/1m", "1/1h"}, {"2/1s", "10/1m", "no"}, {"1/1s", "2/2s", "1/1s"}, {"1/1s", "2/2500ms", "no"},
+	} {
+		var a, b Rate
+		if c.a != "" {
+			a, _ = ParseRate(c.a)
+		}
+		if c.b != "" {
+			b, _ = ParseRate(c.b)
+		}
+		for _, pair := range [][2]Rate{{a, b}, {b, a}} {
+			got, err := pair[0].And(pair[1])
+			if text := got.String(); err == nil && text != c.want || err != nil && c.want != "no" {
+				t.Errorf("%s and %s: %s, %v", pair[0], pair[1], text, err)
+			}
+		}
+	}
+}
