@@ -299,6 +299,13 @@ func (d placing) settle() (again bool) {
 	}
 	d.s.askPlace = false
 	a, err := d.e.changePlaces(d.saveCtx, r)
+	d.answered(r, a, err)
+	d.e.wakePlaced(d.saveCtx, a.Wake)
+	return len(r.Wants) > 0
+}
+
+// answered records what a request has brought.
+func (d placing) answered(r places.Request, a places.Answer, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	retryAt := d.s.now.Add(Retry{First: time.Second, Longest: 3 * time.Second}.delay(d.s.returnTries+1, seed(r.Run, "", d.s.returnTries))) // not in step with other runs
@@ -317,8 +324,6 @@ func (d placing) settle() (again bool) {
 		need := d.s.needs[w.Step]
 		need.placed, need.wait = !waits, &wait
 	}
-	d.e.wakePlaced(d.saveCtx, a.Wake)
-	return len(r.Wants) > 0
 }
 
 // holdsRest reports whether the run must not rest yet, because it still has places to return.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -645,6 +646,71 @@ func TestLimitsOfOneKey(t *testing.T) {
 		want(t, err, error(nil))
 		if r.Phase != runtype.Paused || r.Fault == nil || r.Fault.Code != workflow.ExpressionFailed.Code || !strings.Contains(r.Fault.Message, "neither of 2/1s and 10/1m") {
 			t.Errorf("the run is %s: %+v", r.Phase, r.Fault)
+		}
+	})
+}
+
+// wakingStore calls onWake while a run is woken that may have a place.
+type wakingStore struct {
+	*runstore.Memory
+	onWake func()
+}
+
+func (w *wakingStore) Send(ctx context.Context, id string, s runtype.Signal) error {
+	if strings.HasPrefix(s.ID, "place/") {
+		w.onWake()
+	}
+	return w.Memory.Send(ctx, id, s)
+}
+
+// TestAttemptsGoOnWhileOthersAreWoken: the store may be slow when a run is woken. Attempts of the run that gave its place back
+// can read outputs meanwhile.
+func TestAttemptsGoOnWhileOthersAreWoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end, long, read := make(chan struct{}), make(chan *workflow.Task, 1), make(chan bool, 10)
+		reads := func(_ context.Context, task *workflow.Task) outcome.Outcome {
+			long <- task
+			<-end
+			return outcome.Done()
+		}
+		flows := []workflow.Flow{
+			{Name: "A", Steps: []workflow.Step{{Name: "Both", Parallel: 2, Steps: []workflow.Step{
+				{Name: "Long", Do: reads},
+				{Name: "Call", Do: new(callLog).step("", 300*time.Millisecond), Limits: fixed("api", 1, "")},
+			}}}},
+			{Name: "B", Steps: []workflow.Step{{Name: "Call", Do: new(callLog).step("", 0), Limits: fixed("api", 1, "")}}},
+		}
+		store := &wakingStore{Memory: runstore.NewMemory()}
+		store.onWake = func() {
+			task := <-long
+			done := make(chan struct{})
+			go func() {
+				for range task.Outputs() {
+				}
+				close(done)
+			}()
+			for range 1_000_000 { // no time passes while a goroutine waits for a lock
+				select {
+				case <-done:
+					read <- true
+					return
+				default:
+					runtime.Gosched()
+				}
+			}
+			read <- false
+		}
+		e, stop := worker(t, store, flows, workflow.Options{})
+		defer stop()
+		defer close(end)
+		startRuns(t, e, "A", 1)
+		time.Sleep(50 * time.Millisecond)
+		startRuns(t, e, "B", 1)
+		select {
+		case ok := <-read:
+			want(t, ok, true)
+		case <-time.After(20 * time.Second):
+			t.Error("nobody was woken")
 		}
 	})
 }
