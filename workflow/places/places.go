@@ -4,7 +4,8 @@
 //
 // A step that has to wait gets a ticket. Tickets have one order over all keys, their Rank, and a ticket is not passed by
 // a later one of its key that would need the same place. So the first of all goes on as soon as its places are
-// free, and no two steps can wait for each other: a step holds places only while its attempt is open.
+// free, and no two steps can wait for each other: a step holds places only while its attempt is open, or waits for a
+// slot of its worker. Whoever has a slot waits for no place.
 //
 // Nobody has to clean up after a crash. A ticket whose owner does not come back when it said it would is passed
 // (see Overdue). A place of a worker that died is returned by whoever waits for it, as Request.Lost.
@@ -233,16 +234,23 @@ func join(states map[string]*State, r Request, w Want) int64 {
 
 // take gives a step its places, or says why it waits.
 func take(now time.Time, states map[string]*State, r Request, w Want) (wait Wait, waits bool) {
-	held := 0
+	held, needed := 0, 0
 	for _, l := range w.Limits { // the answer to the same request was lost, or its worker was
 		s := states[l.Key]
-		if slices.Contains(s.Holders, Holder{r.Run, w.Step, r.Epoch}) {
-			held++
-		} else {
-			s.giveBack(r, w.Step)
+		if l.AtOnce > 0 {
+			needed++
+			if slices.Contains(s.Holders, Holder{r.Run, w.Step, r.Epoch}) {
+				held++
+				continue
+			}
 		}
+		s.giveBack(r, w.Step)
 	}
-	if held > 0 {
+	if held > 0 && held < needed { // it held places of some of its keys only: it takes all again
+		for _, l := range w.Limits {
+			states[l.Key].giveBack(r, w.Step)
+		}
+	} else if held > 0 {
 		for _, l := range w.Limits {
 			states[l.Key].leave(r.Run, w.Step, false)
 		}

@@ -426,3 +426,27 @@ func BenchmarkDecide(b *testing.B) {
 		})
 	}
 }
+
+// TestHalfOfItsPlaces: a step that holds a place of one of its keys does not pass the limit of the other one.
+func TestHalfOfItsPlaces(t *testing.T) {
+	d := keyStates{}
+	k, l := atOnce("k", 1), atOnce("l", 1)
+	d.request(t, start, Request{Run: "a", Epoch: 1, Wants: []Want{{Step: "S", Limits: []Limit{k}}}})
+	d.request(t, start, Request{Run: "b", Epoch: 1, Wants: []Want{{Step: "S", Limits: []Limit{l}}}})
+	both := Request{Run: "a", Epoch: 1, Wants: []Want{{Step: "S", Limits: []Limit{k, l}}}}
+	if a := d.request(t, start, both); len(a.Waits) != 1 || a.Waits["S"].Key != "l" {
+		t.Errorf("waits: %+v", a.Waits)
+	}
+	if n := len(d.state("k").Holders); n != 0 {
+		t.Errorf("%d hold k while they wait for l", n)
+	}
+	d.request(t, start, Request{Run: "b", Epoch: 1, Returns: []Return{{"S", []Limit{l}}}})
+	for range 2 { // the second answer is that of a request that is made again
+		if a := d.request(t, start, both); len(a.Waits) != 0 {
+			t.Errorf("waits: %+v", a.Waits)
+		}
+	}
+	if n, m := len(d.state("k").Holders), len(d.state("l").Holders); n != 1 || m != 1 {
+		t.Errorf("%d hold k, %d hold l", n, m)
+	}
+}
