@@ -54,7 +54,9 @@ func (r *reader) step(n *yaml.Node, what string, depth int) *stepDoc {
 		"flow":        func(n *yaml.Node) { s.flow = r.child(n) },
 		"output":      r.schema("output", &s.output),
 		"secrets":     func(n *yaml.Node) { s.secrets = r.secrets(n) },
-		"limits":      r.list("limits", func(n *yaml.Node) { s.limits = append(s.limits, r.limit(n, "a limit of a step", places.MaxAtOnce, s.limits)) }),
+		"limits": r.list("limits", func(n *yaml.Node) {
+			s.limits = append(s.limits, r.limit(n, "a limit of a step", places.MaxAtOnce, s.limits))
+		}),
 	}
 	for key, reads := range r.policyKeys(&s.policy) {
 		keys[key] = reads
