@@ -58,7 +58,7 @@ var (
 		"Look at the run with pawl describe and send a request that fits its phase.")
 	FlowInvalid = declare("FLOW_INVALID", fault.Invalid, false, "the definition of the flow is not valid",
 		"Correct the flow as the message says.")
-	LimitsNotKept = declare("LIMITS_NOT_KEPT", fault.Invalid, false, "the store cannot limit how many runs run at once",
+	LimitsNotKept = declare("LIMITS_NOT_KEPT", fault.Invalid, false, "the store cannot limit how many runs or steps run at once or start in a window",
 		"Use a store in SQLite or PostgreSQL, or remove atOnce from limits.runs of the flow: Run objects keep rates and limits of steps.")
 	LimitNotHeld = declare("LIMIT_NOT_HELD", fault.Blocked, false, "a sub-flow needs a limit that its parent run does not have",
 		"Add the limit to the flow of the parent, cancel the run, and start it again.")

@@ -18,10 +18,11 @@ import (
 
 func (a verbs) limitsCommand() *cobra.Command {
 	group := &cobra.Command{
-		Use: "limits", Short: "Show and set how many runs of a key run at once",
+		Use: "limits", Short: "Show limits of runs and steps; set how many runs of a key run at once",
 		Long: `A flow names keys and numbers in limits.runs: so many runs of a key run at once, in
 all workers. A number that is set here counts in place of those of the flows, for all
-runs that wait and that come. Runs that run already go on.`,
+runs that wait and that come. Runs that run already go on. Rates and limits of steps
+are listed too, and are set in flows only.`,
 		Example: "  pawl limits list\n  pawl limits set provider/aws 5\n  pawl limits reset provider/aws",
 	}
 	group.AddCommand(
