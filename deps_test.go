@@ -197,7 +197,7 @@ var table = map[string]layer{
 	"kube/lease":             {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
 	"kube/controller":        {kind: edge, rule: kubeRule, layers: slices.Concat(kubeLayers, []string{"kube/runstore", "kube/runstore/requests"}), libs: kubeLibs},
 	"kube/workload":          {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
-	"kube/runstore":          {kind: edge, rule: kubeRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/runstore/"}), libs: kubeLibs},
+	"kube/runstore":          {kind: edge, rule: kubeRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/runstore/", "workflow/places"}), libs: kubeLibs},
 	"kube/runstore/format":   {kind: edge, rule: runsRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/runstore/client", "kube/runstore/requests"}), libs: kubeLibs},
 	"kube/runstore/client":   {kind: edge, rule: runsRule, layers: slices.Concat(coreLayers, []string{"kube/api"}), libs: kubeLibs},
 	"kube/runstore/requests": {kind: edge, rule: runsRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/runstore/client"}), libs: kubeLibs},

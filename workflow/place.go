@@ -523,6 +523,35 @@ func (e *Engine) placeState(ctx context.Context, store runstore.PlaceStore, key 
 	return state, err
 }
 
+// forgetStarts removes the documents of keys that nobody has used within their windows. A key may never be used again.
+func (e *Engine) forgetStarts(ctx context.Context) error {
+	store, ok := e.store.(runstore.PlaceStore)
+	if !ok {
+		return nil
+	}
+	for after := ""; ; {
+		page, err := store.Places(ctx, after, 0)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, k := range page {
+			after = k.Key
+			if !places.IsOver(now(), k.Document) {
+				continue
+			}
+			err := store.ChangePlaces(ctx, []string{k.Key}, func(now time.Time, documents [][]byte) ([][]byte, error) {
+				if places.IsOver(now, documents[0]) {
+					return [][]byte{nil}, nil
+				}
+				return documents, nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
 // Places returns the states of the keys of limits of steps and of rates of runs, behind after, in order. limit 0: 1,000. The two
 // states of one key are not divided: there may be one more.
 func (e *Engine) Places(ctx context.Context, after string, limit int) (list []KeyPlaces, err error) {

@@ -714,3 +714,28 @@ func TestAttemptsGoOnWhileOthersAreWoken(t *testing.T) {
 		}
 	})
 }
+
+// TestStartsAreForgotten: each run has a key of its own, which nobody uses again. Nothing is left of them a day later.
+func TestStartsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls callLog
+		limit := workflow.StepLimit{KeyText: "input", Rate: runtype.Rate{Starts: 1, Window: 3 * time.Hour}, Key: func(v workflow.View) (string, error) { return "k/" + string(v.Input()), nil }}
+		flows := []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "Call", Do: calls.step("", time.Second), Limits: []workflow.StepLimit{limit}}}}}
+		e, stop := worker(t, runstore.NewMemory(), flows, workflow.Options{})
+		defer stop()
+		for i := range 20 {
+			_, err := e.Start(t.Context(), workflow.Request{Flow: "F", Subject: fmt.Sprint("kind/space/", i), Input: fmt.Append(nil, i)})
+			want(t, err, error(nil))
+		}
+		for _, c := range []struct {
+			after time.Duration
+			keys  int
+		}{{2 * time.Hour, 20}, {22 * time.Hour, 0}} {
+			time.Sleep(c.after)
+			synctest.Wait()
+			list, err := e.Places(t.Context(), "", 0)
+			want(t, err, error(nil))
+			want(t, len(list), c.keys)
+		}
+	})
+}

@@ -11,8 +11,11 @@ import (
 const retainBatch = 100
 
 // Retain archives and removes the finished runs that no policy keeps. It returns their number.
-// Serve calls it once an hour.
+// It forgets starts that are older than the windows of their keys, too. Serve calls it once an hour.
 func (e *Engine) Retain(ctx context.Context) (int, error) {
+	if err := e.forgetStarts(ctx); err != nil {
+		e.log.Warn("workflow: old starts of limits could not be removed", "error", err)
+	}
 	retainer, ok := e.store.(runstore.Retainer)
 	if !ok {
 		return 0, nil

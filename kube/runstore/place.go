@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-dev/pawl/kube/runstore/client"
 	"github.com/pawl-dev/pawl/kube/runstore/format"
+	"github.com/pawl-dev/pawl/workflow/places"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
@@ -60,7 +61,7 @@ func (s *Store) ChangePlaces(ctx context.Context, keys []string, change func(tim
 		if err != nil {
 			return err
 		}
-		same := true
+		same, before := true, len(all)
 		for i, key := range keys {
 			if bytes.Equal(all[key], documents[i]) {
 				continue
@@ -72,6 +73,9 @@ func (s *Store) ChangePlaces(ctx context.Context, keys []string, change func(tim
 		}
 		if same {
 			return nil
+		}
+		if len(all) > before { // the object must not grow with keys that nobody uses any more
+			maps.DeleteFunc(all, func(_ string, document []byte) bool { return places.IsOver(time.Now(), document) })
 		}
 		err = s.writePlaces(ctx, all, version)
 		if !client.IsConflict(err) && !client.IsExisting(err) && !client.IsNotFound(err) {

@@ -409,3 +409,13 @@ func (s *State) Encode() []byte {
 	data, _ := json.Marshal(s) // cannot fail: it has only numbers and texts
 	return data
 }
+
+// IsOver reports whether there is nothing to remember of a stored state at a time. A state that cannot be read is kept.
+func IsOver(now time.Time, data []byte) bool {
+	s, err := Decode(data)
+	if err != nil {
+		return false
+	}
+	s.Settle(now)
+	return s.Encode() == nil
+}

@@ -213,9 +213,13 @@ func TestNothingIsLeft(t *testing.T) {
 	if len(d) != 1 {
 		t.Fatal("the start is forgotten within its window")
 	}
-	d.request(t, start.Add(time.Second), Request{Run: "a", Returns: []Return{{"S", limits}}})
-	if len(d) != 0 {
-		t.Errorf("left: %s", d["k"])
+	for after, over := range map[time.Duration]bool{900 * time.Millisecond: false, time.Second: true} {
+		if got := IsOver(start.Add(after), d["k"]); got != over {
+			t.Errorf("after %s: over is %v", after, got)
+		}
+	}
+	if IsOver(start, []byte("1")) {
+		t.Error("what cannot be read is over")
 	}
 }
 
