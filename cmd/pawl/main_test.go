@@ -42,7 +42,7 @@ func (h home) Run() int {
 }
 
 // waitTimeout is how long a script waits for what must happen.
-const waitTimeout = 30 * time.Second
+const waitTimeout = 2 * time.Minute
 
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -203,7 +203,7 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 		if time.Now().After(deadline) {
 			ts.Fatalf("waited in vain for %s", strings.Join(args, " "))
 		}
-		<-time.After(20 * time.Millisecond)
+		<-time.After(50 * time.Millisecond)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -146,14 +147,16 @@ func ordered(ts *testscript.TestScript, _ bool, _ []string) {
 // noSecret FOLDER TEXT…: neither a secret of the clusters nor a text is in a file of the folder.
 func noSecret(ts *testscript.TestScript, _ bool, args []string) {
 	secrets := args[1:]
-	files, _ := filepath.Glob(filepath.Join(ts.Getenv("SHARED"), "clusters", "*", "*", "secret", "[pt]*"))
-	users, _ := filepath.Glob(filepath.Join(ts.Getenv("SHARED"), "clusters", "*", "*", "secret", "users", "*"))
-	files = append(files, users...)
-	for _, file := range files {
-		secrets = append(secrets, strings.TrimSpace(ts.ReadFile(file)))
+	secret := filepath.Join(ts.Getenv("SHARED"), "clusters", "*", "*", "secret")
+	passwords, _ := filepath.Glob(filepath.Join(secret, "password"))
+	tokens, _ := filepath.Glob(filepath.Join(secret, "token"))
+	users, _ := filepath.Glob(filepath.Join(secret, "users", "*"))
+	keys, _ := filepath.Glob(filepath.Join(secret, "tls", "*.key"))
+	if len(passwords) != 1 || len(tokens) != 1 || len(users) != 1 || len(keys) == 0 {
+		ts.Fatalf("the secrets are %v, %v, %v and %v: want a password, a token, a user, and keys", passwords, tokens, users, keys)
 	}
-	if len(files) != 3 { // token, password, and that of the user app
-		ts.Fatalf("the secrets are not %v", files)
+	for _, file := range slices.Concat(passwords, tokens, users, keys) {
+		secrets = append(secrets, strings.TrimSpace(ts.ReadFile(file)))
 	}
 	ts.Check(filepath.WalkDir(ts.MkAbs(args[0]), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
