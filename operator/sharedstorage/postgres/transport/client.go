@@ -5,9 +5,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"net"
 	"net/http"
+	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -77,6 +80,8 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 		return secure, nil
 	case errors.As(err, &untrusted), ctx.Err() != nil:
 		return nil, d.refused(conn, err)
+	case d.trust.Required() && isLost(err):
+		return nil, d.refused(conn, err)
 	case d.trust.Required():
 		return nil, d.refused(conn, Required.Errorf("%s does not speak it: %w", address, err))
 	}
@@ -88,6 +93,17 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 		return nil, err
 	}
 	return &plain{conn, d.trust}, nil
+}
+
+// isLost reports a handshake that has failed because the connection did: the server ends, or is slow. It says nothing
+// of whether the server speaks TLS.
+func isLost(err error) bool {
+	for _, lost := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, os.ErrDeadlineExceeded, context.DeadlineExceeded} {
+		if errors.Is(err, lost) {
+			return true
+		}
+	}
+	return false
 }
 
 // refused returns the error of a connection on which nothing was sent, as that of a dial.

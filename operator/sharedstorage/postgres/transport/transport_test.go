@@ -373,3 +373,38 @@ func TestTooManyOpenFiles(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A server that goes away during a handshake is away: nothing is said of whether it speaks TLS.
+func TestAServerThatEnds(t *testing.T) {
+	a := newAuthority(t)
+	for name, end := range map[string]func(net.Conn){
+		"it closes": func(c net.Conn) { _, _ = c.Read(make([]byte, 1)); c.Close() },
+		"it resets": func(c net.Conn) {
+			_, _ = c.Read(make([]byte, 1))
+			_ = c.(*net.TCPConn).SetLinger(0)
+			c.Close()
+		},
+		"it hangs": func(c net.Conn) { t.Cleanup(func() { c.Close() }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			go func() {
+				for {
+					c, err := l.Accept()
+					if err != nil {
+						return
+					}
+					end(c)
+				}
+			}()
+			_, err = say(caller(t, Authorities{PEM: a.pem, From: time.Now().Add(-time.Minute)}), l.Addr().String())
+			if err == nil || errors.Is(err, Required) {
+				t.Errorf("it is told as %v", err)
+			}
+		})
+	}
+}
