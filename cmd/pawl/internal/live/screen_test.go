@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -28,8 +29,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type terminal struct {
 	*testing.T
 	tty    *os.File
-	shown  *vt.SafeEmulator
 	output chan struct{}
+
+	mu    sync.Mutex
+	shown *vt.Emulator
 }
 
 func newTerminal(t *testing.T, width, height int) *terminal {
@@ -38,7 +41,7 @@ func newTerminal(t *testing.T, width, height int) *terminal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &terminal{T: t, tty: tty, shown: vt.NewSafeEmulator(width, height), output: make(chan struct{}, 1)}
+	d := &terminal{T: t, tty: tty, shown: vt.NewEmulator(width, height), output: make(chan struct{}, 1)}
 	d.setSize(width, height)
 	copied := make(chan struct{})
 	go func() {
@@ -49,7 +52,9 @@ func newTerminal(t *testing.T, width, height int) *terminal {
 			if err != nil {
 				return
 			}
+			d.mu.Lock()
 			_, _ = d.shown.Write(buffer[:n])
+			d.mu.Unlock()
 			select {
 			case d.output <- struct{}{}:
 			default:
@@ -67,7 +72,9 @@ func newTerminal(t *testing.T, width, height int) *terminal {
 
 func (d *terminal) setSize(width, height int) {
 	d.Helper()
+	d.mu.Lock()
 	d.shown.Resize(width, height)
+	d.mu.Unlock()
 	if err := pty.Setsize(d.tty, &pty.Winsize{Cols: uint16(width), Rows: uint16(height)}); err != nil {
 		d.Fatal(err)
 	}
@@ -75,7 +82,9 @@ func (d *terminal) setSize(width, height int) {
 
 // lines are what the terminal shows, without the empty lines at the end.
 func (d *terminal) lines() []string {
+	d.mu.Lock()
 	lines := strings.Split(d.shown.String(), "\n")
+	d.mu.Unlock()
 	for i, line := range lines {
 		lines[i] = strings.TrimRight(line, " \r")
 	}
