@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -200,18 +201,23 @@ func TestSubflowPassesARunThatWaitsForItsParent(t *testing.T) {
 // rowStore counts the runs that are read with their steps, and those that are read as rows.
 type rowStore struct {
 	*runstore.Memory
+	mu          sync.Mutex
 	loads, rows map[string]int
 }
 
 func (s *rowStore) Load(ctx context.Context, id string) (*runtype.Run, []runtype.Signal, error) {
+	s.mu.Lock()
 	s.loads[id]++
+	s.mu.Unlock()
 	return s.Memory.Load(ctx, id)
 }
 
 func (s *rowStore) List(ctx context.Context, q runstore.Query) ([]*runtype.Run, string, error) {
+	s.mu.Lock()
 	for _, id := range q.IDs {
 		s.rows[id]++
 	}
+	s.mu.Unlock()
 	return s.Memory.List(ctx, q)
 }
 
@@ -220,7 +226,7 @@ func (s *rowStore) List(ctx context.Context, q runstore.Query) ([]*runtype.Run, 
 func TestHeldKeysReadsRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits := []workflow.RunLimit{{Key: workflow.FixedKey("k"), AtOnce: 1}}
-		store := &rowStore{runstore.NewMemory(), map[string]int{}, map[string]int{}}
+		store := &rowStore{Memory: runstore.NewMemory(), loads: map[string]int{}, rows: map[string]int{}}
 		e, stop := worker(t, store, []workflow.Flow{
 			{Name: "First", Limits: limits, Steps: []workflow.Step{{Name: "Sub", Flow: "Second"}}},
 			{Name: "Second", Steps: []workflow.Step{{Name: "Sub", Flow: "Third"}}},

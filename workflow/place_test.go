@@ -45,6 +45,13 @@ func (c *callLog) step(name string, lasts time.Duration) workflow.Func {
 	}
 }
 
+// seen returns what was counted so far.
+func (c *callLog) seen() callLog {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return callLog{top: c.top, starts: slices.Clone(c.starts), names: slices.Clone(c.names)}
+}
+
 // most returns the largest number of starts in a window.
 func (c *callLog) most(window time.Duration) (most int) {
 	c.mu.Lock()
@@ -133,7 +140,7 @@ func TestStepsOfAKeyTakeTurns(t *testing.T) {
 		for _, id := range ids {
 			want(t, phase(t, store.Memory, id), runtype.Succeeded)
 		}
-		want(t, calls.top, 2)
+		want(t, calls.seen().top, 2)
 		nothingHeld(t, one)
 	})
 }
@@ -154,9 +161,9 @@ func TestRateOfSteps(t *testing.T) {
 		defer stop()
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		want(t, len(calls.starts), 10)
+		want(t, len(calls.seen().starts), 10)
 		want(t, calls.most(time.Minute), 3)
-		if last := calls.starts[9].Sub(begin); last > 3*time.Minute+time.Second {
+		if last := calls.seen().starts[9].Sub(begin); last > 3*time.Minute+time.Second {
 			t.Errorf("the last one started after %s", last)
 		}
 	})
@@ -216,7 +223,7 @@ func TestPlaceOfADeadWorker(t *testing.T) {
 		for _, id := range ids {
 			want(t, phase(t, memory, id), runtype.Succeeded)
 		}
-		want(t, calls.top, 1)
+		want(t, calls.seen().top, 1)
 		nothingHeld(t, two)
 	})
 }
@@ -273,8 +280,8 @@ func TestUndoPollAndHealerTakePlaces(t *testing.T) {
 		for _, id := range ids {
 			want(t, phase(t, store.Memory, id), runtype.Cancelled)
 		}
-		want(t, calls.top, 1)
-		want(t, len(calls.starts), 3*(3+1+1))
+		want(t, calls.seen().top, 1)
+		want(t, len(calls.seen().starts), 3*(3+1+1))
 		nothingHeld(t, e)
 	})
 }
@@ -296,7 +303,7 @@ func TestWaitingStepIsNotUndone(t *testing.T) {
 			time.Sleep(time.Minute)
 			want(t, phase(t, store.Memory, id), runtype.Cancelled)
 		}
-		want(t, strings.Join(calls.names, " "), "Call undoCall")
+		want(t, strings.Join(calls.seen().names, " "), "Call undoCall")
 		nothingHeld(t, e)
 	})
 }
@@ -342,8 +349,8 @@ func TestPlacesAfterEachCrash(t *testing.T) {
 						t.Errorf("crash %d, after %v: %s is %s", at, after, id, p)
 					}
 				}
-				if calls.top > 1 {
-					t.Errorf("crash %d, after %v: %d at once", at, after, calls.top)
+				if calls.seen().top > 1 {
+					t.Errorf("crash %d, after %v: %d at once", at, after, calls.seen().top)
 				}
 				nothingHeld(t, two)
 			})
@@ -376,8 +383,8 @@ func TestPlacesOfAStoreThatFails(t *testing.T) {
 				for _, id := range ids {
 					want(t, phase(t, store.Memory, id), runtype.Succeeded)
 				}
-				if calls.top > 2 {
-					t.Errorf("%d at once", calls.top)
+				if calls.seen().top > 2 {
+					t.Errorf("%d at once", calls.seen().top)
 				}
 				nothingHeld(t, e)
 			})
@@ -480,9 +487,9 @@ func TestStartsAndStepsShareNothing(t *testing.T) {
 		startRuns(t, e, "Rated", 2)
 		startRuns(t, e, "Steps", 3)
 		synctest.Wait()
-		want(t, strings.Join(calls.names, " "), "ratedA stepsA stepsB stepsA stepsA")
+		want(t, strings.Join(calls.seen().names, " "), "ratedA stepsA stepsB stepsA stepsA")
 		time.Sleep(61 * time.Second)
-		want(t, strings.Join(calls.names[5:], " "), "ratedA")
+		want(t, strings.Join(calls.seen().names[5:], " "), "ratedA")
 		for limit, pages := range map[int]string{1: "k:false k:true | l:false | ", 2: "k:false k:true | l:false | ", 3: "k:false k:true l:false | "} {
 			got, after := "", ""
 			for {
@@ -546,7 +553,7 @@ func TestPlaceIsNotLostInAListThatLags(t *testing.T) {
 				for _, id := range ids {
 					want(t, phase(t, store.Memory, id), runtype.Succeeded)
 				}
-				want(t, calls.top, 1)
+				want(t, calls.seen().top, 1)
 				nothingHeld(t, one)
 			})
 		})
@@ -614,10 +621,10 @@ func TestLimitsOfOneKey(t *testing.T) {
 				defer stop()
 				startRuns(t, e, "F", 5)
 				time.Sleep(10 * time.Minute)
-				want(t, len(calls.starts), 5)
+				want(t, len(calls.seen().starts), 5)
 				want(t, calls.most(time.Minute), 2)
 				if strings.HasPrefix(name, "the smaller") {
-					want(t, calls.top, 1)
+					want(t, calls.seen().top, 1)
 				}
 				nothingHeld(t, e)
 			})
