@@ -97,14 +97,15 @@ func TestLimitsOfServers(t *testing.T) {
 }
 
 // limitedServers are two engines on one database. They stop with the test.
-func limitedServers(t *testing.T, flows []workflow.Flow) (store *sql.Postgres, engines []*workflow.Engine) {
+func limitedServers(t *testing.T, flows func(worker string) []workflow.Flow) (store *sql.Postgres, engines []*workflow.Engine) {
 	t.Helper()
 	store, dsn := sqltest.Postgres(t, pgtest.Options{NoSync: true})
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	t.Cleanup(func() { cancel(); all.Wait() })
 	for i, s := range []*sql.Postgres{store, sqltest.ReopenPostgres(t, dsn)} {
-		served, err := workflow.New(s, flows, workflow.Options{Worker: fmt.Sprint("w", i), Drain: time.Second, Logger: slog.New(slog.DiscardHandler)})
+		worker := fmt.Sprint("w", i)
+		served, err := workflow.New(s, flows(worker), workflow.Options{Worker: worker, Drain: time.Second, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,22 +115,18 @@ func limitedServers(t *testing.T, flows []workflow.Flow) (store *sql.Postgres, e
 	return store, engines
 }
 
-// succeed waits until so many runs have succeeded.
-func succeed(t *testing.T, store *sql.Postgres, runs int) {
+// succeed waits until runs have ended, and checks that they have succeeded.
+func succeed(t *testing.T, e *workflow.Engine, runs []string) {
 	t.Helper()
-	for deadline := time.Now().Add(90 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		ended, _, err := store.List(t.Context(), runstore.Query{Phases: []runtype.Phase{runtype.Succeeded}, Limit: 1000})
-		switch {
-		case err != nil:
-			t.Fatal(err)
-		case len(ended) == runs:
-			return
-		case time.Now().After(deadline):
-			left, _, _ := store.List(t.Context(), runstore.Query{Phases: []runtype.Phase{runtype.Queued, runtype.Running, runtype.Waiting, runtype.Paused}, Limit: 1000})
-			for _, r := range left {
-				t.Logf("%s %s of %s: %s with number %d, parent %s, %v", r.ID, r.Flow, r.Subject, r.Phase, r.Queue, r.Parent, r.Fault)
-			}
-			t.Fatalf("%d of %d runs have ended", len(ended), runs)
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	defer cancel()
+	for _, id := range runs {
+		r, err := e.Await(ctx, id)
+		if err != nil {
+			t.Fatalf("run %s: %v", id, err)
+		}
+		if r.Phase != runtype.Succeeded {
+			t.Errorf("run %s, %s of %s: %s with number %d, parent %s, %v", r.ID, r.Flow, r.Subject, r.Phase, r.Queue, r.Parent, r.Fault)
 		}
 	}
 }
@@ -140,45 +137,52 @@ func TestLimitedStepsOfServers(t *testing.T) {
 	const runs, atOnce = 30, 3
 	var mu sync.Mutex
 	open, most := 0, 0
-	workers := map[string]bool{}
-	call := func(_ context.Context, task *workflow.Task) outcome.Outcome {
-		mu.Lock()
-		open++
-		most = max(most, open)
-		mu.Unlock()
-		time.Sleep(20 * time.Millisecond)
-		mu.Lock()
-		open--
-		mu.Unlock()
-		return outcome.Done()
-	}
+	workers := map[string]int{}
+	full := make(chan struct{}) // closed once as many are open as may be
 	limits := []workflow.StepLimit{{Key: workflow.FixedKey("provider"), AtOnce: atOnce}}
-	store, engines := limitedServers(t, []workflow.Flow{{Name: "Calls", Steps: []workflow.Step{{Name: "A", Do: call, Limits: limits}, {Name: "B", Do: call, Limits: limits}}}})
-	for i := range runs {
-		if _, err := engines[i%2].Start(t.Context(), workflow.Request{Flow: "Calls", Subject: fmt.Sprint("kind/space/", i)}); err != nil {
-			t.Fatal(err)
+	_, engines := limitedServers(t, func(worker string) []workflow.Flow {
+		call := func(ctx context.Context, _ *workflow.Task) outcome.Outcome {
+			mu.Lock()
+			open++
+			workers[worker]++
+			if most = max(most, open); most == atOnce && open == atOnce {
+				select {
+				case <-full:
+				default:
+					close(full)
+				}
+			}
+			mu.Unlock()
+			select {
+			case <-full:
+			case <-ctx.Done():
+			}
+			time.Sleep(20 * time.Millisecond) // what the provider takes
+			mu.Lock()
+			open--
+			mu.Unlock()
+			return outcome.Done()
 		}
-	}
-	for range 20 {
-		list, _, err := store.List(t.Context(), runstore.Query{Limit: 1000})
+		return []workflow.Flow{{Name: "Calls", Steps: []workflow.Step{{Name: "A", Do: call, Limits: limits}, {Name: "B", Do: call, Limits: limits}}}}
+	})
+	var started []string
+	for i := range runs {
+		r, err := engines[i%2].Start(t.Context(), workflow.Request{Flow: "Calls", Subject: fmt.Sprint("kind/space/", i)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range list {
-			if r.Owner != "" {
-				workers[r.Owner] = true
-			}
-		}
-		time.Sleep(5 * time.Millisecond)
+		started = append(started, r.ID)
 	}
 	began := time.Now()
-	succeed(t, store, runs)
+	succeed(t, engines[0], started)
 	t.Logf("%d attempts of 20 ms, three at once: %s", 2*runs, time.Since(began))
+	mu.Lock()
+	defer mu.Unlock()
 	if most != atOnce {
 		t.Errorf("%d attempts at once, want %d", most, atOnce)
 	}
 	if len(workers) != 2 {
-		t.Errorf("the runs were those of %v: the limit was not shared", workers)
+		t.Errorf("the attempts were those of %v: the limit was not shared", workers)
 	}
 	keys, err := engines[0].Places(t.Context(), "", 0)
 	for _, k := range keys {
@@ -196,26 +200,25 @@ func TestLimitedStepsOfServers(t *testing.T) {
 func TestSubflowsOfServersPassLimitedRuns(t *testing.T) {
 	const rounds, subjects = 12, 3
 	limits := []workflow.RunLimit{{Key: workflow.FixedKey("k"), AtOnce: 2}}
-	step := workflow.Step{Name: "A", Do: func(context.Context, *workflow.Task) outcome.Outcome {
-		time.Sleep(2 * time.Millisecond)
-		return outcome.Done()
-	}}
+	step := workflow.Step{Name: "A", Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }}
 	var each []workflow.Step
 	for i := range subjects {
 		each = append(each, workflow.Step{Name: fmt.Sprint("Sub", i), Flow: "Child", FlowSubject: func(workflow.View) (string, error) { return fmt.Sprint("kind/space/", i), nil }})
 	}
-	store, engines := limitedServers(t, []workflow.Flow{
+	flows := []workflow.Flow{
 		{Name: "Parent", Limits: limits, Steps: each},
 		{Name: "Child", Steps: []workflow.Step{step}},
 		{Name: "Limited", Limits: limits, Steps: []workflow.Step{step}},
 		{Name: "Plain", Steps: []workflow.Step{step}},
-	})
-	started := 0
+	}
+	store, engines := limitedServers(t, func(string) []workflow.Flow { return flows })
+	var started []string
 	start := func(flow, subject string) {
-		started++
-		if _, err := engines[started%2].Start(t.Context(), workflow.Request{Flow: flow, Subject: subject, RequestID: fmt.Sprint(started)}); err != nil {
+		r, err := engines[len(started)%2].Start(t.Context(), workflow.Request{Flow: flow, Subject: subject, RequestID: fmt.Sprint(len(started))})
+		if err != nil {
 			t.Fatal(err)
 		}
+		started = append(started, r.ID)
 	}
 	for i := range rounds {
 		start("Parent", fmt.Sprint("kind/space/parent", i))
@@ -224,7 +227,7 @@ func TestSubflowsOfServersPassLimitedRuns(t *testing.T) {
 		}
 		start("Plain", fmt.Sprint("kind/space/", i%subjects))
 	}
-	succeed(t, store, started+rounds*subjects)
+	succeed(t, engines[0], started)
 	list, err := store.Limits(t.Context(), "", 0)
 	if err != nil || len(list) != 0 {
 		t.Errorf("left: %+v, %v", list, err)
