@@ -9,10 +9,9 @@ import (
 	"github.com/pawl-dev/pawl/operator/foundationdb/sim"
 )
 
-// TestTheOnlyCoordinator: without redundancy there is one coordinator, which would come back at another address. Its
-// group is replaced, where the pods of others are made anew.
-func TestTheOnlyCoordinator(t *testing.T) {
-	t.Parallel()
+// beginWithOneCoordinator begins a life without redundancy: its one coordinator is known by its address.
+func beginWithOneCoordinator(t *testing.T) *life {
+	t.Helper()
 	l := begin(t, sim.Options{}, func(c *v1beta2.FoundationDBCluster) {
 		c.Spec.DatabaseConfiguration.RedundancyMode = "single"
 		c.Spec.Routing.UseDNSInClusterFile = new(false)
@@ -21,6 +20,14 @@ func TestTheOnlyCoordinator(t *testing.T) {
 	})
 	l.settle(time.Hour)
 	l.writes(2*time.Second, "7.3.69")
+	return l
+}
+
+// TestTheOnlyCoordinator: without redundancy there is one coordinator, which would come back at another address. Its
+// group is replaced, where the pods of others are made anew.
+func TestTheOnlyCoordinator(t *testing.T) {
+	t.Parallel()
+	l := beginWithOneCoordinator(t)
 	pods := map[string]bool{}
 	for _, pod := range l.podList() {
 		pods[pod.Name] = true
@@ -45,14 +52,7 @@ func TestTheOnlyCoordinator(t *testing.T) {
 // coordinator is replaced, though other replacements wait for the conversion.
 func TestTheOnlyCoordinatorInAConversion(t *testing.T) {
 	t.Parallel()
-	l := begin(t, sim.Options{}, func(c *v1beta2.FoundationDBCluster) {
-		c.Spec.DatabaseConfiguration.RedundancyMode = "single"
-		c.Spec.Routing.UseDNSInClusterFile = new(false)
-		c.Spec.AutomationOptions.PodUpdateStrategy = v1beta2.PodUpdateDelete
-		c.Spec.MinimumUptimeSecondsForBounce = 60
-	})
-	l.settle(time.Hour)
-	l.writes(2*time.Second, "7.3.69")
+	l := beginWithOneCoordinator(t)
 	l.edit(`{"spec":{"mainContainer":{"enableTls":true},"routing":{"useDNSInClusterFile":true}}}`)
 	l.settle(6 * time.Hour)
 	l.settled()
