@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,6 +55,9 @@ func TestApplication(t *testing.T) {
 			w.Reaches("shop", "shop-v1")
 			w.Expect("db", "r1=3")
 
+			// A CloneSet replaces the pod first that became ready last, by the second: of pods that came
+			// in one second it may take any.
+			w.Until("the second has passed in which the last pod came", func() bool { return time.Since(w.LastReady("db")) > time.Second })
 			w.Apply("shop", heldAfter(), part("r2", 3))
 			if r := w.Holds("shop", "shop-v2", 0); r.Status.Mode != "Rollout" {
 				t.Errorf("the Rollout is %+v", r.Status)

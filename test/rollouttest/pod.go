@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,6 +43,20 @@ func (w *World) Images(app string) string {
 // Ready reports whether a pod is ready.
 func Ready(p corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
+}
+
+// LastReady is when the last pod of an app became ready, to the second; the zero time without one.
+func (w *World) LastReady(app string) time.Time {
+	w.Helper()
+	var last time.Time
+	for _, p := range w.Pods(app) {
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && c.LastTransitionTime.After(last) {
+				last = c.LastTransitionTime.Time
+			}
+		}
+	}
+	return last
 }
 
 // Expect compares Images.

@@ -305,5 +305,10 @@ func (w *World) Dump() string {
 			fmt.Fprintf(&b, "%s %s: %s\n", kind, o.GetName(), text)
 		}
 	}
+	pods := &corev1.PodList{} // last: what is printed of a failure may be its end only
+	_ = w.Client.List(context.Background(), pods, client.InNamespace(w.Namespace))
+	for _, p := range pods.Items {
+		fmt.Fprintf(&b, "Pod %s: image %s, made %s, ready %t, deleted %v\n", p.Name, p.Spec.Containers[0].Image, p.CreationTimestamp.UTC().Format(time.TimeOnly), Ready(p), p.DeletionTimestamp)
+	}
 	return b.String()
 }
