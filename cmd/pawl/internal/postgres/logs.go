@@ -3,14 +3,12 @@ package postgres
 import (
 	"bufio"
 	"bytes"
-	"container/heap"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,40 +28,10 @@ type logOptions struct {
 
 // source is one log: of an instance, a part of it, or the manager.
 type source struct {
+	key      string // one for each log, as long as it is the same
 	name, id string
 	// read calls emit for each line, from the oldest; with follow until ctx ends.
 	read func(ctx context.Context, o logOptions, emit func(line []byte)) error
-}
-
-// entry is a line of a log.
-type entry struct {
-	at     time.Time
-	engine bool   // written by PostgreSQL
-	line   []byte // JSON, with instance and id
-	from   int    // source
-	seq    int    // order of arrival
-}
-
-// entries is a heap of lines: the oldest first, and of one time the first to arrive.
-type entries []entry
-
-func (h entries) Len() int      { return len(h) }
-func (h entries) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *entries) Push(e any)   { *h = append(*h, e.(entry)) }
-
-func (h entries) Less(i, j int) bool {
-	if h[i].at.Equal(h[j].at) {
-		return h[i].seq < h[j].seq
-	}
-	return h[i].at.Before(h[j].at)
-}
-
-// Pop implements heap.Interface.
-func (h *entries) Pop() any {
-	last := len(*h) - 1
-	e := (*h)[last]
-	*h = (*h)[:last]
-	return e
 }
 
 func (a verbs) logsCommand() *cobra.Command {
@@ -80,12 +48,23 @@ func (a verbs) logsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printLogs(ctx, sources, o, func(e entry) bool { return e.engine && !agent || !e.engine && !engine })
+			wanted := func(e entry) bool { return e.engine && !agent || !e.engine && !engine }
+			if !o.follow {
+				out := bufio.NewWriter(a.Out)
+				return errors.Join(readLogs(ctx, sources, o, printer(out, o, wanted), a.logFailed), out.Flush())
+			}
+			look := func(ctx context.Context) ([]source, error) {
+				if err := c.read(ctx); err != nil {
+					return nil, err
+				}
+				return c.sources(ctx, id, manager)
+			}
+			return cli.WatchEnded(ctx, followLogs(ctx, sources, look, o, printer(a.Out, o, wanted), a.logFailed))
 		})
 	cmd.Long = `Each line is an object with the name and the id of its instance. PostgreSQL's messages have
 logger postgres and its levels; the others are those of the agent, which starts and stops it.
 
--f goes on with the instances that there are now; a pod that is made later is not followed.
+-f goes on until Ctrl-C, also with instances and pods that are made later.
 On Kubernetes the lines are those of the pods, standalone those of the files that are kept.`
 	a.instanceFlag(cmd, &id, "only the instance with this `id`")
 	f := cmd.Flags()
@@ -121,131 +100,23 @@ func (c *cluster) sources(ctx context.Context, id string, manager bool) ([]sourc
 	return all, nil
 }
 
-func (a verbs) printLogs(ctx context.Context, sources []source, o logOptions, wanted func(entry) bool) error {
+// printer prints the lines that are wanted and not too old.
+func printer(out io.Writer, o logOptions, wanted func(entry) bool) func(entry) error {
 	oldest := time.Time{}
 	if o.since > 0 {
 		oldest = time.Now().Add(-o.since)
 	}
-	out := bufio.NewWriter(a.Out)
-	defer out.Flush()
-	err := readLogs(ctx, sources, o, func(e entry) error {
+	return func(e entry) error {
 		if !wanted(e) || e.at.Before(oldest) {
 			return nil
 		}
 		_, err := out.Write(append(e.line, '\n'))
-		if o.follow {
-			err = errors.Join(err, out.Flush())
-		}
 		return err
-	}, func(s source, err error) { a.Hint("pawl: instance %s: %s", s.id, fault.Message(err)) })
-	if o.follow {
-		return cli.WatchEnded(ctx, err)
 	}
-	return err
 }
 
-// readLogs emits the lines of all sources in the order of time. A source that cannot be read is told to
-// failed; if none can, that is the error.
-func readLogs(ctx context.Context, sources []source, o logOptions, emit func(entry) error, failed func(source, error)) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	in := make(chan entry)
-	ended := make(chan int)
-	errs := make([]error, len(sources))
-	var reading sync.WaitGroup
-	for n, s := range sources {
-		reading.Go(func() {
-			last := time.Time{}
-			errs[n] = s.read(ctx, o, func(line []byte) {
-				e := parseLine(line, s, last)
-				last, e.from = e.at, n
-				select {
-				case in <- e:
-				case <-ctx.Done():
-				}
-			})
-			select {
-			case ended <- n:
-			case <-ctx.Done():
-			}
-		})
-	}
-	err := merge(ctx, len(sources), o.follow, in, ended, emit)
-	stopped := ctx.Err() != nil
-	cancel()
-	reading.Wait()
-	bad := 0
-	for n, s := range sources {
-		if errs[n] != nil && !stopped {
-			bad++
-			failed(s, errs[n])
-		}
-	}
-	if err == nil && bad > 0 && bad == len(sources) {
-		err = errs[0]
-	}
-	return err
-}
-
-// mergeHold is how long a line of a log that is followed waits for older ones of other sources.
-const mergeHold = 300 * time.Millisecond
-
-// merge emits all lines when all sources have ended: a source is not quite in order itself, since an agent
-// passes the messages of its engine on a little later. With follow it emits the oldest line as soon as all
-// sources have one, or have been silent for mergeHold.
-func merge(ctx context.Context, open int, follow bool, in <-chan entry, ended <-chan int, emit func(entry) error) error {
-	var held entries
-	waiting := map[int]int{}
-	hold := time.NewTimer(mergeHold)
-	defer hold.Stop()
-	silent := hold.C
-	if !follow {
-		silent = nil
-	}
-	done := map[int]bool{}
-	seq := 0
-	full := func() bool { // each open source has a line
-		n := 0
-		for from, lines := range waiting {
-			if lines > 0 && !done[from] {
-				n++
-			}
-		}
-		return n == open
-	}
-	release := func(all bool) error {
-		for len(held) > 0 && (all || follow && full()) {
-			e := heap.Pop(&held).(entry)
-			waiting[e.from]--
-			if err := emit(e); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	for open > 0 {
-		all := false
-		select {
-		case e := <-in:
-			seq++
-			e.seq = seq
-			heap.Push(&held, e)
-			waiting[e.from]++
-			hold.Reset(mergeHold)
-		case n := <-ended:
-			open--
-			done[n] = true
-		case <-silent:
-			all = true
-			hold.Reset(mergeHold)
-		case <-ctx.Done():
-			return release(true)
-		}
-		if err := release(all); err != nil {
-			return err
-		}
-	}
-	return release(true)
+func (a verbs) logFailed(s source, err error) {
+	a.Hint("pawl: instance %s: %s", s.id, fault.Message(err))
 }
 
 // parseLine reads a line of JSON and adds instance and id. Other text, such as that of a crash, becomes a

@@ -78,7 +78,7 @@ func (h podHost) manager(ctx context.Context) ([]source, error) {
 
 // source is the log of a container.
 func (h podHost) source(pod, container, name, id string) source {
-	return source{name: name, id: id, read: func(ctx context.Context, o logOptions, emit func(line []byte)) error {
+	return source{key: pod + "/" + container, name: name, id: id, read: func(ctx context.Context, o logOptions, emit func(line []byte)) error {
 		log, err := h.pods.PodLog(ctx, backend.PodLog{Namespace: h.cluster.Namespace, Pod: pod, Container: container, Follow: o.follow})
 		if err != nil {
 			return fmt.Errorf("the log of pod %s: %w", pod, err)

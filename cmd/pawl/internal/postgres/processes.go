@@ -89,19 +89,19 @@ const logEvery = 500 * time.Millisecond
 func (h processHost) sources(i instance) []source {
 	folder := h.folder.Instance(i.Name)
 	return []source{
-		h.source(i.Name, i.id, enginelog.NewReader(folder, i.Name).Next),
-		h.source(i.Name, i.id, (&agentLog{path: filepath.Join(folder, local.AgentLog)}).next),
+		h.source("engine", i.Name, i.id, enginelog.NewReader(folder, i.Name).Next),
+		h.source("agent", i.Name, i.id, (&agentLog{path: filepath.Join(folder, local.AgentLog)}).next),
 	}
 }
 
 func (h processHost) manager(context.Context) ([]source, error) {
 	name := h.cluster.Name + "-manager"
-	return []source{h.source(name, managerID, (&agentLog{path: filepath.Join(h.folder.Manager(), local.ManagerLog)}).next)}, h.here()
+	return []source{h.source("manager", name, managerID, (&agentLog{path: filepath.Join(h.folder.Manager(), local.ManagerLog)}).next)}, h.here()
 }
 
 // source is a file. next returns what was added to it as lines of JSON.
-func (h processHost) source(name, id string, next func() ([]byte, error)) source {
-	return source{name: name, id: id, read: func(ctx context.Context, o logOptions, emit func(line []byte)) error {
+func (h processHost) source(part, name, id string, next func() ([]byte, error)) source {
+	return source{key: name + "/" + part, name: name, id: id, read: func(ctx context.Context, o logOptions, emit func(line []byte)) error {
 		if err := h.here(); err != nil {
 			return err
 		}
