@@ -1,9 +1,7 @@
 // The drawing of a flow, as pawl graph draws it: sequences from left to right in rows like lines of text, structures as frames, steps that
 // run side by side one below the other. On a run each step has its state.
 import { draw, line, short, widest } from './graph.js';
-import { signOf } from './parts.js';
-
-const signOfStep = (phase) => signOf(phase, 'step');
+import { signOf, signOfStep } from './parts.js';
 
 const box = [164, 40]; // the least size of a step
 const gap = [34, 26]; // between steps, between rows
@@ -163,7 +161,7 @@ class Drawer {
   }
 
   childOf(child) {
-    const [sign, mood] = signOf(child.phase);
+    const [sign, mood] = signOf(child.phase, child.health);
     return this.leaf({ id: `run ${child.id}`, lines: [`${sign} run ${child.id.slice(-8)}`, child.phase], mood, class: 'child', shape: 'double', more: `of ${child.flow}`, act: () => this.open(child.id) });
   }
 

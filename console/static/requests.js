@@ -2,7 +2,7 @@
 import { html, make, say, show } from './dom.js';
 import { get, newKey, request } from './api.js';
 import { dialog } from './dialog.js';
-import { badge, button, problem, row, table } from './parts.js';
+import { button, problem, row, stepBadge, table } from './parts.js';
 
 const ended = ['Succeeded', 'Cancelled'];
 
@@ -39,7 +39,7 @@ const then = {
 const planTable = (verb, run, flow, chosen) => {
   const tops = topsOf(run, flow);
   const at = run.step?.split(/[/[]/)[0];
-  return table('Plan', ['Step', 'Now', 'Then'], tops.map((t, i) => row(t.name, html`<th scope="row">${t.name}</th>`, t.phase ? badge(t.phase) : 'not begun', then[verb](t, i, tops, { ...chosen, flow, at }))), 'the flow is not loaded and no step has begun');
+  return table('Plan', ['Step', 'Now', 'Then'], tops.map((t, i) => row(t.name, html`<th scope="row">${t.name}</th>`, t.phase ? stepBadge(t.phase) : 'not begun', then[verb](t, i, tops, { ...chosen, flow, at }))), 'the flow is not loaded and no step has begun');
 };
 
 const jsonOf = (field) => {

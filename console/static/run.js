@@ -71,7 +71,7 @@ export function runPage(main, { rest: [id], title, me }) {
       <div data-key="fault">${runFault(run)}${guide(run.fault?.guide)}${run.warning ? html`<p class="busy"><strong>▲ ${run.warning}</strong></p>` : null}</div>
       <div data-key="actions">${runActions(run, (verb) => ask(verb, run, refresh).catch((e) => show(trouble, problem(e))))}${me.role === 'operator' ? moreActions(run, refresh, (what) => show(trouble, what)) : null}${trouble}</div>
       <div data-key="facts">${runFacts(run)}</div>
-      ${flow ? html`<section data-key="graph" aria-labelledby="h-graph"><h2 id="h-graph">Graph</h2>${flow.hash === run.hash ? null : html`<p class="help">The flow was changed since this run began: the graph is that of version ${flow.version}.</p>`}${graph()}</section>` : null}
+      ${flow ? html`<section data-key="graph" aria-labelledby="h-graph"><h2 id="h-graph">Graph</h2>${flow.hash === run.hash ? null : html`<p class="help">The flow was changed since this run began: the graph is that of ${flow.version && flow.version !== run.version ? `version ${flow.version}` : 'the present one'}.</p>`}${graph()}</section>` : null}
       ${more.below ? below() : null}`);
   }
 
