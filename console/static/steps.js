@@ -4,7 +4,7 @@ import { age, ago, button, count, facts, fault, link, path, row, runBadge, stepB
 
 // stepsTable shows the steps of a run. output adds what each has given, logs a button that shows what it has printed. Of more
 // than most steps it shows the newest, and a button that calls all.
-export function stepsTable(run, { output, logs, most, all } = {}) {
+export function stepsTable(run, { output, logs, most, all, total } = {}) {
   const columns = ['Step', 'Phase', '#Attempts', 'Began', 'Ended', '#Took', 'Next try', 'Message', output && 'Output', logs && 'Logs'].filter(Boolean);
   const steps = run.steps ?? [];
   const hidden = most && steps.length > most ? steps.length - most : 0;
@@ -12,7 +12,7 @@ export function stepsTable(run, { output, logs, most, all } = {}) {
     h('th', { scope: 'row' }, s.name), stepBadge(s.phase), h('td', { class: 'number' }, s.attempts, s.failures ? ` (${s.failures} of ${s.budget} failures)` : ''),
     age(s.startedAt), age(s.endedAt), h('td', { class: 'number' }, s.endedAt && s.startedAt ? took(Date.parse(s.endedAt) - Date.parse(s.startedAt)) : '–'), age(s.nextAt), h('td', { class: 'reason' }, saying(s)),
     ...(output ? [outputOf(s)] : []), ...(logs ? [h('button', { type: 'button', class: 'plain', 'aria-label': `Logs of ${s.name}`, onclick: () => logs(s.name) }, 'Logs')] : []))), 'none yet');
-  return hidden ? [h('button', { type: 'button', 'data-key': 'all-steps', onclick: all }, `Show all ${count(steps.length)} steps`), shown] : shown;
+  return hidden ? [h('button', { type: 'button', 'data-key': 'all-steps', onclick: all }, total ? `Show the newest ${count(steps.length)} of ${count(total)} steps` : `Show all ${count(steps.length)} steps`), shown] : shown;
 }
 
 // outputOf shows what a step has given: a short one at once, a long one when somebody asks.
