@@ -845,6 +845,24 @@ type StateCount = view.StateCount
 // Step defines model for Step.
 type Step = view.Step
 
+// StepState defines model for StepState.
+type StepState struct {
+	Count int `json:"count"`
+
+	// Name instance name of the first of them; absent: it is the path
+	Name string `json:"name,omitzero"`
+
+	// Path path in the flow: that of Replace[ro-2]/Create is Replace/Create
+	Path  string `json:"path"`
+	Phase string `json:"phase"`
+}
+
+// StepStates defines model for StepStates.
+type StepStates struct {
+	// Items in the order in which their paths were opened first
+	Items []StepState `json:"items"`
+}
+
 // Steps defines model for Steps.
 type Steps = view.Steps
 
@@ -2158,6 +2176,12 @@ func (c *Client) SkipRun(ctx context.Context, id string, body SkipRunRequest, pa
 	r.addHeader("Idempotency-Key", params.IdempotencyKey)
 	r.addHeader("If-Match", params.IfMatch)
 	return send[Run](ctx, c, r)
+}
+
+// RunStepStates count the steps of a run by path and phase: GET /v1/runs/{id}/step-states.
+func (c *Client) RunStepStates(ctx context.Context, id string) (StepStates, error) {
+	r := request{method: http.MethodGet, path: path("/v1/runs/{id}/step-states", id)}
+	return send[StepStates](ctx, c, r)
 }
 
 // RunSteps read the steps of a run: GET /v1/runs/{id}/steps.

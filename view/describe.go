@@ -78,7 +78,7 @@ func stepTable(steps []Step, now time.Time) Table {
 func runFacts(r Run, now time.Time, style Style) facts {
 	var f facts
 	f.add("Run", r.ID)
-	f.add("Flow", fmt.Sprintf("%s  version %d  hash %s", r.Flow, r.Version, r.Hash[:min(12, len(r.Hash))]))
+	f.add("Flow", join("  ", r.Flow, labeled("version", versionText(r.Version)), labeled("hash", r.Hash[:min(12, len(r.Hash))])))
 	f.add("Subject", r.Subject)
 	f.add("Phase", join("  ", style.Health(HealthOfRun(r), string(r.Phase)), Reason(r, now)))
 	f.add("Step", r.Step)

@@ -32,6 +32,7 @@ type Run struct {
 	Hash         string            `json:"hash" doc:"content hash of the definition that the run uses"`
 	Subject      string            `json:"subject" doc:"kind/namespace/name of the object that the run works on"`
 	Phase        runtype.Phase     `json:"phase" enum:"Queued,Running,Waiting,Paused,Cancelling,Cancelled,Succeeded"`
+	Health       Health            `json:"health,omitempty" enum:"Healthy,Progressing,Degraded,Inactive" doc:"how good the phase is: Degraded is a run that a fault has paused, or that has a warning"`
 	Revision     int64             `json:"revision" doc:"raised by each save; the ETag"`
 	Epoch        int64             `json:"epoch" doc:"raised each time a worker claims the run"`
 	Step         string            `json:"step,omitempty" doc:"current step: the failed one, else the open or waiting one"`
@@ -220,6 +221,7 @@ func ofRun(r *runtype.Run, defs *definitions) Run {
 			v.Last.Remedy = kindOf(l.Code).Remedy
 		}
 	}
+	v.Health = HealthOfRun(v)
 	return v
 }
 

@@ -60,3 +60,41 @@ func (r Run) Newest(maxSteps int) Run {
 	r.Steps, r.EarlierSteps = kept, r.EarlierSteps+rest
 	return r
 }
+
+// StepStates has the states of all steps of a run.
+type StepStates struct {
+	Items []StepState `json:"items" doc:"in the order in which their paths were opened first"`
+}
+
+// StepState counts the steps of one path of the flow that have one phase.
+type StepState struct {
+	Path  string            `json:"path" doc:"path in the flow: that of Replace[ro-2]/Create is Replace/Create"`
+	Phase runtype.StepPhase `json:"phase" enum:"Running,Retrying,Waiting,Failed,Done,Skipped,Pending,Undone"`
+	Count int               `json:"count"`
+	Name  string            `json:"name,omitempty" doc:"instance name of the first of them; absent: it is the path"`
+}
+
+// OfStepStates returns the states of the steps of a run, those of a loop counted together.
+func OfStepStates(r *runtype.Run) StepStates {
+	type key struct {
+		path  string
+		phase runtype.StepPhase
+	}
+	states := StepStates{Items: []StepState{}}
+	known := make(map[key]int, r.Len())
+	for s := range r.Steps() {
+		k := key{withoutKeys(s.Name), s.Phase}
+		i, ok := known[k]
+		if !ok {
+			i = len(states.Items)
+			known[k] = i
+			one := StepState{Path: k.path, Phase: k.phase}
+			if s.Name != k.path {
+				one.Name = s.Name
+			}
+			states.Items = append(states.Items, one)
+		}
+		states.Items[i].Count++
+	}
+	return states
+}

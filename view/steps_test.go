@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -75,6 +76,23 @@ func TestStepsComeInPages(t *testing.T) {
 	}
 	if rest := OfSteps(r, flow, 2500, 10); len(rest.Items) != 0 || rest.Next != "" {
 		t.Errorf("behind the end: %+v", rest)
+	}
+}
+
+func TestStepStatesCountTheStepsOfAPath(t *testing.T) {
+	r, _ := longRun(2)
+	for i, s := range []struct {
+		name  string
+		phase runtype.StepPhase
+	}{{"Loop[a]/Do", runtype.StepDone}, {"Loop[b]/Do", runtype.StepFailed}, {"Loop[c]/Do", runtype.StepDone}, {"Loop[d]/Do", runtype.StepDone}} {
+		r.Put(&runtype.StepRecord{Name: s.name, Phase: s.phase, Ord: int64(10 + i)})
+	}
+	want := []StepState{
+		{Path: "s00000", Phase: runtype.StepDone, Count: 1}, {Path: "s00001", Phase: runtype.StepDone, Count: 1},
+		{Path: "Loop/Do", Phase: runtype.StepDone, Count: 3, Name: "Loop[a]/Do"}, {Path: "Loop/Do", Phase: runtype.StepFailed, Count: 1, Name: "Loop[b]/Do"},
+	}
+	if got := OfStepStates(r).Items; !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -44,7 +44,7 @@ func TestHealthOf(t *testing.T) {
 		"Running": Healthy, "Alert": Degraded, "Scaling": Progressing, "rollingInBatches": Progressing, "shop-v2": Unknown, "Stopped": Inactive, "": Unknown, "Paused": Progressing, "True": Healthy,
 	} {
 		if got := HealthOf(state); got != want {
-			t.Errorf("%q is %d, want %d", state, got, want)
+			t.Errorf("%q is %s, want %s", state, got, want)
 		}
 	}
 }
@@ -61,7 +61,7 @@ func TestHealthOfRun(t *testing.T) {
 		want Health
 	}{"paused by a fault": {faulty, Degraded}, "paused by a person": {asked, Progressing}, "waits": {OfRun(waiting(), nil), Progressing}, "stalled": {stalled, Degraded}} {
 		if got := HealthOfRun(test.run); got != test.want {
-			t.Errorf("%s: %d, want %d", name, got, test.want)
+			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
 	}
 }

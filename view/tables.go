@@ -23,7 +23,7 @@ func RunTable(runs []Run, now time.Time) Table {
 		{Head: "PHASE", Cell: func(r Run) string { return string(r.Phase) }, Health: HealthOfRun},
 		{Head: "STEP", Cell: func(r Run) string { return cmp.Or(r.Step, none) }},
 		{Head: "AGE", Cell: func(r Run) string { return Age(now.Sub(r.CreatedAt)) }},
-		{Head: "VERSION", Wide: true, Cell: func(r Run) string { return strconv.Itoa(r.Version) }},
+		{Head: "VERSION", Wide: true, Cell: func(r Run) string { return cmp.Or(versionText(r.Version), none) }},
 		{Head: "STARTED", Wide: true, Cell: func(r Run) string { return Moment(r.StartedAt) }},
 		{Head: "ENDED", Wide: true, Cell: func(r Run) string { return Moment(r.EndedAt) }},
 		{Head: "BY", Wide: true, Cell: func(r Run) string { return cmp.Or(r.Actor, none) }},
@@ -106,7 +106,7 @@ func KindTable(kinds []Kind) Table {
 func FlowTable(flows []Flow) Table {
 	columns := []Column[Flow]{
 		{Head: "NAME", Cell: func(f Flow) string { return f.Name }},
-		{Head: "VERSION", Cell: func(f Flow) string { return strconv.Itoa(f.Version) }},
+		{Head: "VERSION", Cell: func(f Flow) string { return cmp.Or(versionText(f.Version), none) }},
 		{Head: "STEPS", Cell: func(f Flow) string { return strconv.Itoa(f.Count) }},
 		{Head: "HASH", Cell: func(f Flow) string { return cmp.Or(f.Hash[:min(12, len(f.Hash))], none) }},
 		{Head: "DEADLINE", Wide: true, Cell: func(f Flow) string { return cmp.Or(f.Deadline, none) }},

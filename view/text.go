@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -179,4 +180,20 @@ func join(sep string, parts ...string) string {
 		}
 	}
 	return strings.Join(kept, sep)
+}
+
+// labeled puts a name before a value; "" without a value.
+func labeled(name, value string) string {
+	if value == "" {
+		return ""
+	}
+	return name + " " + value
+}
+
+// versionText is the version of a flow; "" if its file states none.
+func versionText(version int) string {
+	if version == 0 {
+		return ""
+	}
+	return strconv.Itoa(version)
 }

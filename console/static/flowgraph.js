@@ -1,9 +1,7 @@
 // The drawing of a flow, as pawl graph draws it: sequences from left to right in rows like lines of text, structures as frames, steps that
 // run side by side one below the other. On a run each step has its state.
 import { draw, line, short, widest } from './graph.js';
-import { signOf } from './parts.js';
-
-const signOfStep = (phase) => signOf(phase, 'step');
+import { signOf, signOfStep } from './parts.js';
 
 const box = [164, 40]; // the least size of a step
 const gap = [34, 26]; // between steps, between rows
@@ -13,22 +11,28 @@ const many = 48; // steps of one sequence that are drawn: of more, those that ma
 const around = 5; // steps that are drawn before and behind one that matters
 
 // withoutKeys returns the path of a step in its flow: that of Replace[ro-2]/Create is Replace/Create.
-const withoutKeys = (name) => name.split('/').map((part) => part.split('[')[0]).join('/');
+export const withoutKeys = (name) => name.split('/').map((part) => part.split('[')[0]).join('/');
 
 // order of the states of which the first is told when a step has several.
 const worst = ['Failed', 'Paused', 'Retrying', 'Running', 'Waiting', 'Undone', 'Pending', 'Done', 'Skipped'];
 const active = new Set(worst.slice(0, 5));
 
 // statesOf returns the states of the steps of a run by their paths in the flow, with the number of each state and the instance that is told first.
-export function statesOf(run) {
+// counted are those of all steps, where the run has the newest only.
+export function statesOf(run, counted) {
   const found = new Map();
-  for (const s of run.steps ?? []) {
-    const phase = run.phase === 'Paused' && s.name === run.step && s.phase !== 'Failed' ? 'Paused' : s.phase;
-    const path = withoutKeys(s.name);
-    const at = found.get(path) ?? { counts: new Map(), phase, name: s.name };
-    at.counts.set(phase, (at.counts.get(phase) ?? 0) + 1);
-    if (worst.indexOf(phase) < worst.indexOf(at.phase)) Object.assign(at, { phase, name: s.name });
+  const add = (path, name, phase, count) => {
+    const at = found.get(path) ?? { counts: new Map(), phase, name };
+    at.counts.set(phase, (at.counts.get(phase) ?? 0) + count);
+    if (worst.indexOf(phase) < worst.indexOf(at.phase)) Object.assign(at, { phase, name });
     found.set(path, at);
+  };
+  const held = run.phase === 'Paused' && (run.steps ?? []).find((s) => s.name === run.step && s.phase !== 'Failed');
+  for (const s of counted ?? run.steps ?? []) {
+    const path = s.path ?? withoutKeys(s.name);
+    const own = held && s.phase === held.phase && (counted ? path === withoutKeys(held.name) : s === held) ? 1 : 0;
+    if (own) add(path, held.name, 'Paused', 1);
+    if ((s.count ?? 1) > own) add(path, s.name ?? path, s.phase, (s.count ?? 1) - own);
   }
   return found;
 }
@@ -163,7 +167,7 @@ class Drawer {
   }
 
   childOf(child) {
-    const [sign, mood] = signOf(child.phase);
+    const [sign, mood] = signOf(child.phase, child.health);
     return this.leaf({ id: `run ${child.id}`, lines: [`${sign} run ${child.id.slice(-8)}`, child.phase], mood, class: 'child', shape: 'double', more: `of ${child.flow}`, act: () => this.open(child.id) });
   }
 
@@ -223,10 +227,10 @@ class Drawer {
   }
 }
 
-// flowGraph draws a flow. run adds the states of its steps; children are its child runs, healers {step, code, open, child, attempts}. reveal is
+// flowGraph draws a flow. run adds the states of its steps, which counted has of a long run; children are its child runs, healers {step, code, open, child, attempts}. reveal is
 // called with the name of a step that is chosen, open with the id of a run, expand to draw a long sequence whole.
-export function flowGraph(flow, { run, children, healers, reveal, open, whole, expand, room }) {
-  const drawer = new Drawer({ states: run && statesOf(run), run, children, healers, reveal, open, whole, expand });
+export function flowGraph(flow, { run, counted, children, healers, reveal, open, whole, expand, room }) {
+  const drawer = new Drawer({ states: run && statesOf(run, counted), run, children, healers, reveal, open, whole, expand });
   const end = (text) => drawer.leaf({ id: text, lines: [text], shape: 'pill', class: 'end', least: 60 });
   const inner = room - 24;
   const parts = [end('start'), ...drawer.choose(flow.steps ?? [], '').map((s) => (s.hidden ? drawer.rest(s) : drawer.step(s, '', inner)))];

@@ -20,7 +20,7 @@ export function flowsPage(main) {
   show(main, h('h1', {}, 'Flows'), list);
   let items, runs;
   const draw = () => items && show(list, table('Flows', ['Flow', 'Kind', '#Version', '#Steps', '#Runs', 'Description'], items.map((f) => row(`${f.kind ?? ''}/${f.name}`, html`<th scope="row">${link(pageOf(f), f.name)}</th>`, f.kind ?? 'all',
-    html`<td class="number">${f.version}</td>`, html`<td class="number">${f.count}</td>`, html`<td class="number">${link(runsOf(f.name), runs ? count(runs.get(f.name) ?? 0) : 'runs')}</td>`, html`<td class="reason">${f.description}</td>`)), 'the server has loaded none'));
+    html`<td class="number">${f.version || '–'}</td>`, html`<td class="number">${f.count}</td>`, html`<td class="number">${link(runsOf(f.name), runs ? count(runs.get(f.name) ?? 0) : 'runs')}</td>`, html`<td class="reason">${f.description}</td>`)), 'the server has loaded none'));
   async function read(path, take) {
     try {
       take(await get(path));
@@ -48,7 +48,7 @@ export function flowPage(main, { rest: [name], query, title, me }) {
   async function begin() {
     try {
       flow = await get(`/v1/flows/${encodeURIComponent(name)}`, { kind: query.get('kind') ?? undefined });
-      show(top, html`<div class="title"><h1>${flow.name}</h1><span>version ${flow.version}</span></div>
+      show(top, html`<div class="title"><h1>${flow.name}</h1>${flow.version ? html`<span>version ${flow.version}</span>` : null}</div>
         ${flow.description ? html`<p>${flow.description}</p>` : null}
         ${facts([['Kind of subjects', flow.kind ?? 'all'], ['Deadline', flow.deadline], ['At the deadline', flow.onDeadline], ['On a change', flow.onChange], ['Hash', html`<code>${flow.hash.slice(0, 12)}</code>`]])}
         <h2>Graph</h2>${drawing}

@@ -4,23 +4,32 @@
 const kinds = ['run', 'step', 'waiting', 'object', 'cluster', 'drift', 'leak', 'rollout', 'foundationdb', 'reset'];
 const pollEvery = 5000;
 const againAfter = 10000;
-const gap = 400; // shortest time between two refreshes
+const gap = 400; // between the end of a refresh and the beginning of the next
 
-// live calls refresh after each event, and every `every` milliseconds for changes
-// without events. pause is the shortest time between two refreshes. It returns a function that ends it.
+// live calls refresh at once after an event, and every `every` milliseconds for changes
+// without events. Events that follow closely share a refresh: pause is the time between two. It returns a function that ends it.
 export function live(path, refresh, every, pause = gap) {
-  let source, poll, again, closed = false, waiting = null, busy = false;
+  let source, poll, again, closed = false, waiting = null, busy = false, missed = false;
+  let last = performance.now(); // the page itself has begun to read
   const note = document.getElementById('live');
 
   const setNote = (text) => { if (note.textContent !== text) note.textContent = text; };
   const turn = async () => {
     waiting = null;
     if (closed) return;
-    if (busy) { soon('busy'); return; }
+    if (busy) {
+      missed = true;
+      return;
+    }
     busy = true;
-    try { await refresh(); } finally { busy = false; }
+    try { await refresh(); } finally {
+      busy = false;
+      last = performance.now();
+      if (missed) soon();
+      missed = false;
+    }
   };
-  const soon = () => { waiting ??= setTimeout(turn, pause); };
+  const soon = () => { waiting ??= setTimeout(turn, Math.max(0, last + pause - performance.now())); };
   const lost = () => {
     setNote('◌ reconnecting, polling every 5 s');
     poll ??= setInterval(soon, pollEvery);

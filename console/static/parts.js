@@ -1,28 +1,29 @@
 // Elements that several pages use.
 import { extend, h, textOf } from './dom.js';
+import { healthOf, healthOfStep } from './health.js';
 
-// signs are the sign and the color of each state. The color only repeats the sign and the word.
+// signs are the sign of each state. The color that it has only repeats the sign and the word.
 const signs = {
-  Created: ['◇', 'calm'], Starting: ['◐', 'busy'], Running: ['●', 'good'], Stopping: ['◐', 'busy'], Stopped: ['■', 'calm'], Scaling: ['◐', 'busy'],
-  Alert: ['▲', 'bad'], Recovering: ['◐', 'busy'], Expunging: ['◐', 'busy'], Expunge: ['✖', 'bad'], Destroyed: ['○', 'calm'],
-  Queued: ['◇', 'calm'], Waiting: ['◔', 'busy'], Paused: ['‖', 'bad'], Cancelling: ['◐', 'busy'], Cancelled: ['⊘', 'calm'], Succeeded: ['✔', 'good'],
-  Retrying: ['↻', 'busy'], Failed: ['✖', 'bad'], Done: ['✔', 'good'], Skipped: ['↷', 'calm'], Pending: ['◇', 'calm'], Undone: ['↶', 'calm'],
-  locatingTargetApp: ['◇', 'calm'], verifyingSpec: ['◐', 'busy'], initializing: ['◐', 'busy'], rollingInBatches: ['◐', 'busy'], finalising: ['◐', 'busy'], rollingBack: ['↶', 'bad'],
-  rolloutFailing: ['✖', 'bad'], rolloutAbandoning: ['◐', 'busy'], rolloutDeleting: ['◐', 'busy'], rolloutSucceed: ['✔', 'good'], rolloutFailed: ['✖', 'bad'],
-  Reconciled: ['✔', 'good'], Progressing: ['◐', 'busy'], Creating: ['◐', 'busy'], Deleting: ['◐', 'busy'], New: ['◇', 'calm'], Refused: ['✖', 'bad'], Unavailable: ['✖', 'bad'],
-  Serves: ['✔', 'good'], Wrong: ['✖', 'bad'], Draining: ['↷', 'busy'], Drained: ['○', 'calm'],
-  completed: ['✔', 'good'], aborted: ['✖', 'bad'], queued: ['◇', 'calm'], starting: ['◐', 'busy'], running: ['◐', 'busy'],
-  true: ['✔', 'good'], false: ['✖', 'bad'], unknown: ['?', 'calm'],
-  present: ['●', 'good'], intent: ['◇', 'busy'], accepted: ['◐', 'busy'], closing: ['◐', 'busy'], gone: ['○', 'calm'], never_created: ['○', 'calm'], leaked: ['▲', 'bad'], forgotten: ['▲', 'bad'], orphan: ['▲', 'bad'], unseen: ['?', 'bad'],
+  Created: '◇', Starting: '◐', Running: '●', Stopping: '◐', Stopped: '■', Scaling: '◐', Alert: '▲', Recovering: '◐', Expunging: '◐', Expunge: '✖', Destroyed: '○',
+  Queued: '◇', Waiting: '◔', Paused: '‖', Cancelling: '◐', Cancelled: '⊘', Succeeded: '✔', Retrying: '↻', Failed: '✖', Done: '✔', Skipped: '↷', Pending: '◇', Undone: '↶',
+  locatingTargetApp: '◇', verifyingSpec: '◐', initializing: '◐', rollingInBatches: '◐', finalising: '◐', rollingBack: '↶', rolloutFailing: '✖', rolloutAbandoning: '◐', rolloutDeleting: '◐', rolloutSucceed: '✔', rolloutFailed: '✖',
+  Reconciled: '✔', Progressing: '◐', Creating: '◐', Deleting: '◐', New: '◇', Refused: '✖', Unavailable: '✖', Serves: '✔', Wrong: '✖', Draining: '↷', Drained: '○',
+  completed: '✔', aborted: '✖', queued: '◇', starting: '◐', running: '◐', true: '✔', false: '✖', unknown: '?',
+  present: '●', intent: '◇', accepted: '◐', closing: '◐', gone: '○', never_created: '○', leaked: '▲', forgotten: '▲', orphan: '▲', unseen: '?',
 };
 
-// signOf returns the sign and the color of a state. of is step for that of a step.
-export const signOf = (state, of) => (state === 'Running' && of === 'step' ? ['▶', 'busy'] : signs[state] ?? ['·', 'calm']);
+const moods = { Healthy: 'good', Progressing: 'busy', Degraded: 'bad', Inactive: 'calm' };
+const moodOf = (health) => moods[health] ?? 'calm';
 
-export function badge(state, text) {
-  const [sign, mood] = signOf(state, text);
-  return h('span', { class: `badge ${mood}` }, h('span', { 'aria-hidden': 'true' }, `${sign} `), text && text !== 'step' ? text : state || '–');
-}
+// signOf returns the sign and the color of a state, and of a run by its health; signOfStep those of a step.
+export const signOf = (state, health = healthOf(state)) => [signs[state] ?? '·', moodOf(health)];
+export const signOfStep = (phase) => [phase === 'Running' ? '▶' : signs[phase] ?? '·', moodOf(healthOfStep(phase) ?? healthOf(phase))];
+
+const marked = ([sign, mood], text) => h('span', { class: `badge ${mood}` }, h('span', { 'aria-hidden': 'true' }, `${sign} `), text || '–');
+
+export const badge = (state, text) => marked(signOf(state), text || state);
+export const stepBadge = (phase) => marked(signOfStep(phase), phase);
+export const runBadge = (run) => marked(signOf(run.phase, run.health), run.phase);
 
 const units = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
 
@@ -166,8 +167,6 @@ export function button(text, why, act, kind = '') {
 export const link = (to, ...text) => h('a', { href: `#/${to}` }, ...text);
 export const json = (value) => h('pre', { tabindex: '0' }, JSON.stringify(value, null, 2));
 export const path = (...parts) => parts.map(encodeURIComponent).join('/');
-
-export const runBadge = (run) => badge(run.phase);
 
 export function subjectLink(text) {
   const [kind, namespace, name] = text.split('/');

@@ -2,16 +2,20 @@
 import { html, make, say, show } from './dom.js';
 import { get, newKey, request } from './api.js';
 import { dialog } from './dialog.js';
-import { badge, button, problem, row, table } from './parts.js';
+import { button, problem, row, stepBadge, table } from './parts.js';
 
 const ended = ['Succeeded', 'Cancelled'];
 
+// countedOf returns the states of all steps of a run that has more than its answer tells.
+export const countedOf = (run) => (run.earlierSteps ? get(`/v1/runs/${encodeURIComponent(run.id)}/step-states`).then(({ items }) => items) : undefined);
+
 // topsOf returns the steps of the flow's first level with their state in the run.
-function topsOf(run, flow) {
+function topsOf(run, flow, counted) {
+  const steps = counted?.map((s) => ({ name: s.name ?? s.path, phase: s.phase })) ?? run.steps ?? [];
   const top = (name) => name.split(/[/[]/)[0];
-  const names = flow?.steps?.map((s) => s.name) ?? [...new Set((run.steps ?? []).map((s) => top(s.name)))];
+  const names = flow?.steps?.map((s) => s.name) ?? [...new Set(steps.map((s) => top(s.name)))];
   return names.map((name) => {
-    const own = (run.steps ?? []).filter((s) => top(s.name) === name);
+    const own = steps.filter((s) => top(s.name) === name);
     return { name, phase: (own.find((s) => s.name === name) ?? own.at(-1))?.phase ?? '', undo: flow?.steps?.find((s) => s.name === name)?.undo };
   });
 }
@@ -36,10 +40,10 @@ const then = {
   signal: (t, i, tops, { waiter }) => (t.name === waiter ? 'goes on with the signal' : over(t.phase) ? 'stays as it is' : 'as before'),
 };
 
-const planTable = (verb, run, flow, chosen) => {
-  const tops = topsOf(run, flow);
+const planTable = (verb, run, flow, counted, chosen) => {
+  const tops = topsOf(run, flow, counted);
   const at = run.step?.split(/[/[]/)[0];
-  return table('Plan', ['Step', 'Now', 'Then'], tops.map((t, i) => row(t.name, html`<th scope="row">${t.name}</th>`, t.phase ? badge(t.phase) : 'not begun', then[verb](t, i, tops, { ...chosen, flow, at }))), 'the flow is not loaded and no step has begun');
+  return table('Plan', ['Step', 'Now', 'Then'], tops.map((t, i) => row(t.name, html`<th scope="row">${t.name}</th>`, t.phase ? stepBadge(t.phase) : 'not begun', then[verb](t, i, tops, { ...chosen, flow, at }))), 'the flow is not loaded and no step has begun');
 };
 
 const jsonOf = (field) => {
@@ -49,10 +53,10 @@ const jsonOf = (field) => {
 };
 
 // fieldsOf returns the fields of a verb: rows of label and element, what the plan needs, and the body of the request.
-function fieldsOf(verb, run, given) {
+function fieldsOf(verb, run, given, counted = []) {
   const field = (id, more) => make('input', { id, ...more });
   if (verb === 'resume') {
-    const names = (run.steps ?? []).map((s) => s.name);
+    const names = [...new Set([...counted.filter((s) => !s.name).map((s) => s.path), ...(run.steps ?? []).map((s) => s.name)])];
     const from = make('select', { id: 'from' }, html`<option value="">as the flow says</option><option value="failed">the failed step</option><option value="first">the first step</option>`, names.map((n) => html`<option value=${n}>${n}</option>`));
     const definition = run.fault?.code === 'FLOW_CHANGED' ? make('select', { id: 'definition' }, html`<option value="new">the new one</option><option value="old">the old one</option>`) : null;
     return { rows: [['from', 'Resume from', from], definition && ['definition', 'Definition of the flow', definition]], chosen: () => ({ from: from.value }), body: () => ({ from: from.value || undefined, definition: definition?.value }) };
@@ -102,11 +106,11 @@ const titleOf = (choice) => choice[0].toUpperCase() + choice.slice(1);
 // ask shows the dialog of a verb. vote is a choice of an approval.
 export async function ask(verb, run, done, vote) {
   const [title, text] = vote ? [titleOf(vote.choice), vote.question] : texts[verb];
-  const flow = await get(`/v1/flows/${encodeURIComponent(run.flow)}`).catch(() => null); // flows of clusters are not in files
+  const [flow, counted] = await Promise.all([get(`/v1/flows/${encodeURIComponent(run.flow)}`).catch(() => null), countedOf(run)]); // flows of clusters are not in files
   const reason = make('input', { id: 'reason', maxlength: '1000' });
-  const fields = fieldsOf(verb, run, vote);
+  const fields = fieldsOf(verb, run, vote, counted);
   const plan = make('div', { 'aria-live': 'polite' });
-  const draw = () => show(plan, fields.note?.() ? html`<p class="help">${fields.note()}</p>` : null, planTable(verb, run, flow, fields.chosen()));
+  const draw = () => show(plan, fields.note?.() ? html`<p class="help">${fields.note()}</p>` : null, planTable(verb, run, flow, counted, fields.chosen()));
   const key = newKey();
   draw();
   dialog({

@@ -3,10 +3,10 @@ import { h, html, make, painted, say, show } from './dom.js';
 import { get } from './api.js';
 import { live } from './live.js';
 import { Logs } from './logs.js';
-import { flowGraph } from './flowgraph.js';
+import { flowGraph, withoutKeys } from './flowgraph.js';
 import { roomOf } from './graph.js';
 import { timeline } from './timeline.js';
-import { ask, moreActions } from './requests.js';
+import { ask, countedOf, moreActions } from './requests.js';
 import { guide } from './guide.js';
 import { limitOf, runActions, runFacts, runFault, stepsTable } from './steps.js';
 import { age, count, json, link, path, problem, reveal, row, runBadge, subjectLink, table } from './parts.js';
@@ -15,6 +15,7 @@ const page = 500; // events that are read at once
 const mostEvents = 100; // rows of the history, until all that were read are asked for
 const mostChildren = 20; // child runs in the timeline
 const mostSteps = 100; // rows of the table of steps, until all are asked for
+const stepPage = 1000; // older steps that are read at once
 const limitEvery = 5000; // while a run waits for a limit: other runs change what it waits for
 
 // flowOf reads the flow of a run; flows are for operators.
@@ -34,21 +35,27 @@ export function runPage(main, { rest: [id], title, me }) {
   const logs = me.role === 'operator' ? new Logs(id) : null;
   const more = { below: false, whole: false, graph: false, steps: false, events: false }; // what is drawn beyond the first screen
   let flow; // as it is loaded; null: it is not, or it is not for the caller
-  let known;
+  let phase;
   let run;
   let children = [];
+  let counted; // the states of all steps, if the run has more than its answer tells
+  const older = new OlderSteps(at);
   let again, closed = false;
   show(main, view);
 
   async function refresh() {
     try {
+      const others = (r, history) => Promise.all([childrenOf(r, children), flow === undefined ? flowOf(r, me) : flow, history ? events.read(r.seq) : null]);
+      const known = run && others(run, more.below || run.healing?.length); // asked at the same time as the run itself
+      known?.catch(() => {}); // told below
       run = await get(at);
-      const history = run.healing?.length || more.below; // the graph has healers at the step of their event
-      [children, flow] = await Promise.all([childrenOf(run, children), flow === undefined ? flowOf(run, me) : flow, history ? events.read(run.seq) : null]);
+      [children, flow] = await (known ?? others(run, run.healing?.length)); // the graph has healers at the step of their event
+      counted = await countedOf(run);
+      await older.follow(run.earlierSteps, counted);
       if (closed) return;
       title(`Run ${run.id.slice(-6)}`);
-      if (known && known !== run.phase) say(`The run is ${run.phase}.`);
-      known = run.phase;
+      if (phase && phase !== run.phase) say(`The run is ${run.phase}.`);
+      phase = run.phase;
       logs?.update((run.steps ?? []).map((s) => s.name));
       draw();
       clearTimeout(again);
@@ -71,15 +78,15 @@ export function runPage(main, { rest: [id], title, me }) {
       <div data-key="fault">${runFault(run)}${guide(run.fault?.guide)}${run.warning ? html`<p class="busy"><strong>▲ ${run.warning}</strong></p>` : null}</div>
       <div data-key="actions">${runActions(run, (verb) => ask(verb, run, refresh).catch((e) => show(trouble, problem(e))))}${me.role === 'operator' ? moreActions(run, refresh, (what) => show(trouble, what)) : null}${trouble}</div>
       <div data-key="facts">${runFacts(run)}</div>
-      ${flow ? html`<section data-key="graph" aria-labelledby="h-graph"><h2 id="h-graph">Graph</h2>${flow.hash === run.hash ? null : html`<p class="help">The flow was changed since this run began: the graph is that of version ${flow.version}.</p>`}${graph()}</section>` : null}
+      ${flow ? html`<section data-key="graph" aria-labelledby="h-graph"><h2 id="h-graph">Graph</h2>${flow.hash === run.hash ? null : html`<p class="help">The flow was changed since this run began: the graph is that of ${flow.version && flow.version !== run.version ? `version ${flow.version}` : 'the present one'}.</p>`}${graph()}</section>` : null}
       ${more.below ? below() : null}`);
   }
 
   const below = () => html`
       <section class="long" data-key="timeline" aria-labelledby="h-timeline"><h2 id="h-timeline">Timeline</h2>${timeline(run, events.items, children, { whole: more.whole, toggle: () => { more.whole = true; draw(); } })}</section>
       <section class="long" data-key="steps" aria-labelledby="h-steps"><h2 id="h-steps">Steps</h2>
-        ${run.earlierSteps ? html`<p class="help">The newest ${run.steps.length} steps; ${run.earlierSteps} older ones are omitted.</p>` : null}
-        ${stepsTable(run, { output: true, most: more.steps ? undefined : mostSteps, all: () => { more.steps = true; draw(); }, logs: logs && ((step) => { logs.choose(step); document.getElementById('h-logs').scrollIntoView({ block: 'start' }); }) })}
+        ${left() > 0 && more.steps ? html`<button type="button" data-key="older-steps" onclick=${() => older.more(run.earlierSteps).then(draw, (e) => show(trouble, problem(e)))}>Show ${count(Math.min(stepPage, left()))} older steps of ${count(left())}</button>` : null}
+        ${stepsTable({ ...run, steps: stepsOf() }, { total: run.earlierSteps && run.earlierSteps + run.steps.length, output: true, most: more.steps ? undefined : mostSteps, all: () => { more.steps = true; draw(); }, logs: logs && ((step) => { logs.choose(step); document.getElementById('h-logs').scrollIntoView({ block: 'start' }); }) })}
         ${run.input && Object.keys(run.input).length ? html`<details><summary>Input</summary>${json(run.input)}</details>` : null}
         ${run.result !== undefined ? html`<details><summary>Result</summary>${json(run.result)}</details>` : null}
       </section>
@@ -90,14 +97,22 @@ export function runPage(main, { rest: [id], title, me }) {
       </section>`;
 
   const graph = () => flowGraph(flow, {
-    run, children: children.map((c) => c.run), healers: healersOf(run, events.items), whole: more.graph, room: roomOf(main),
-    reveal: (step) => {
-      if (!more.steps && run.steps.findIndex((s) => s.name === step) < run.steps.length - mostSteps) { more.steps = true; draw(); }
+    run, counted, children: children.map((c) => c.run), healers: healersOf(run, events.items), whole: more.graph, room: roomOf(main),
+    reveal: async (step) => {
+      const place = () => stepsOf().findIndex((s) => s.name === step);
+      while (place() < 0 && left() > 0 && counted.some((s) => (s.name ?? s.path) === step)) await older.more(run.earlierSteps);
+      if (place() < stepsOf().length - mostSteps) { more.steps = true; draw(); }
       reveal(view, step);
     },
     open: (child) => { location.hash = `#/${path('runs', child)}`; },
     expand: () => { more.graph = true; draw(); },
   });
+
+  const left = () => older.from ?? run.earlierSteps ?? 0;
+  const stepsOf = () => {
+    const known = new Set(run.steps.map((s) => s.name));
+    return [...older.items.filter((s) => !known.has(s.name)), ...run.steps];
+  };
 
   const hiddenEvents = () => !more.events && events.items.length > mostEvents;
   const historyTable = () => table('History', ['When', 'What', 'Step', 'Attempt', 'Message', 'By'], events.items.slice(more.events ? 0 : -mostEvents).reverse().map((e) => row(`e${e.seq}`,
@@ -139,5 +154,36 @@ class Events {
     const before = this.items[0].seq;
     const { items } = await get(this.at, { limit: page, cursor: Math.max(0, before - 1 - page) });
     this.items.unshift(...items.filter((e) => e.seq < before));
+  }
+}
+
+// OlderSteps holds steps that the answer for a long run leaves out. It has the newest, and the current one in place of the oldest of these: an answer
+// that omits n steps omits some of the first n+1.
+class OlderSteps {
+  constructor(of) { Object.assign(this, { at: `${of}/steps`, items: [], from: undefined, to: undefined, states: '' }); }
+
+  async read(from, to) {
+    const items = [];
+    for (let n = from; n < to; n += stepPage) items.push(...(await get(this.at, { cursor: n, limit: Math.min(stepPage, to - n) })).items);
+    return items;
+  }
+
+  // more reads a page of those before the known ones.
+  async more(omitted) {
+    this.to ??= omitted + 1;
+    const to = this.from ?? this.to;
+    this.from = Math.max(0, to - stepPage);
+    this.items.unshift(...await this.read(this.from, to));
+    this.states = '';
+  }
+
+  // follow reads those that the newest answer omits too, and all of them again when one has changed.
+  async follow(omitted, counted) {
+    if (this.from === undefined) return;
+    const paths = new Set(this.items.map((s) => withoutKeys(s.name)));
+    const states = JSON.stringify(counted.filter((s) => paths.has(s.path)));
+    if (this.states && states !== this.states) this.items = await this.read(this.from, this.to);
+    if (omitted + 1 > this.to) this.items.push(...await this.read(this.to, omitted + 1));
+    Object.assign(this, { to: Math.max(this.to, omitted + 1), states });
   }
 }

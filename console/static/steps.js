@@ -1,18 +1,18 @@
 // A run with its steps: attempts, next try, fault with remedy, and the actions.
 import { h } from './dom.js';
-import { age, ago, badge, button, count, facts, fault, link, path, row, runBadge, table, took, waiting } from './parts.js';
+import { age, ago, button, count, facts, fault, link, path, row, runBadge, stepBadge, table, took, waiting } from './parts.js';
 
 // stepsTable shows the steps of a run. output adds what each has given, logs a button that shows what it has printed. Of more
 // than most steps it shows the newest, and a button that calls all.
-export function stepsTable(run, { output, logs, most, all } = {}) {
+export function stepsTable(run, { output, logs, most, all, total } = {}) {
   const columns = ['Step', 'Phase', '#Attempts', 'Began', 'Ended', '#Took', 'Next try', 'Message', output && 'Output', logs && 'Logs'].filter(Boolean);
   const steps = run.steps ?? [];
   const hidden = most && steps.length > most ? steps.length - most : 0;
   const shown = table(`Steps of run ${run.id.slice(-6)}`, columns, steps.slice(hidden).map((s) => row(`step-${s.name}`,
-    h('th', { scope: 'row' }, s.name), badge(s.phase, s.phase === 'Running' ? 'step' : undefined), h('td', { class: 'number' }, s.attempts, s.failures ? ` (${s.failures} of ${s.budget} failures)` : ''),
+    h('th', { scope: 'row' }, s.name), stepBadge(s.phase), h('td', { class: 'number' }, s.attempts, s.failures ? ` (${s.failures} of ${s.budget} failures)` : ''),
     age(s.startedAt), age(s.endedAt), h('td', { class: 'number' }, s.endedAt && s.startedAt ? took(Date.parse(s.endedAt) - Date.parse(s.startedAt)) : '–'), age(s.nextAt), h('td', { class: 'reason' }, saying(s)),
     ...(output ? [outputOf(s)] : []), ...(logs ? [h('button', { type: 'button', class: 'plain', 'aria-label': `Logs of ${s.name}`, onclick: () => logs(s.name) }, 'Logs')] : []))), 'none yet');
-  return hidden ? [h('button', { type: 'button', 'data-key': 'all-steps', onclick: all }, `Show all ${count(steps.length)} steps`), shown] : shown;
+  return hidden ? [h('button', { type: 'button', 'data-key': 'all-steps', onclick: all }, total ? `Show the newest ${count(steps.length)} of ${count(total)} steps` : `Show all ${count(steps.length)} steps`), shown] : shown;
 }
 
 // outputOf shows what a step has given: a short one at once, a long one when somebody asks.
@@ -60,7 +60,7 @@ function saying(s) {
 }
 
 export function runFacts(run) {
-  return facts([['Run', link(path('runs', run.id), run.id)], ['Flow', `${run.flow} v${run.version}`], ['Phase', runBadge(run)], ['Step', run.step], ['Attempt', run.attempt],
+  return facts([['Run', link(path('runs', run.id), run.id)], ['Flow', run.version ? `${run.flow} v${run.version}` : run.flow], ['Phase', runBadge(run)], ['Step', run.step], ['Attempt', run.attempt],
     ['Next try', run.nextAt && age(run.nextAt)], ['Created', ago(run.createdAt)], ['Ended', ago(run.endedAt)], ['Waits behind', run.behind && link(path('runs', run.behind), run.behind)],
     ['Requested by', run.actor], ['Reason', run.reason], ['Stop', run.stop && `${run.stop.verb} ${run.stop.mode ?? ''} by ${run.stop.actor ?? 'somebody'}`]]);
 }

@@ -109,6 +109,11 @@ func TestStepsOfALongRunComeInPages(t *testing.T) {
 	if len(names) != n || names[0] != "s0000" || names[n-1] != flow.Steps[n-1].Name {
 		t.Errorf("the pages hold %d steps", len(names))
 	}
+	var states view.StepStates
+	h.Do("GET", "/v1/runs/"+r.ID+"/step-states", nil).Into(t, &states)
+	if len(states.Items) != n || states.Items[0] != (view.StepState{Path: "s0000", Phase: runtype.StepDone, Count: 1}) {
+		t.Errorf("%d states, the first %+v", len(states.Items), states.Items[0])
+	}
 	if bad := h.Do("GET", "/v1/runs/"+r.ID+"/steps?cursor=x", nil); bad.Status != http.StatusBadRequest || bad.Problem(t).Code != route.CursorInvalid.Code {
 		t.Errorf("%d %s", bad.Status, bad.Body)
 	}

@@ -38,6 +38,8 @@ func (s *Service) Routes() route.Table {
 			Summary: "Read a run", More: seen},
 		{Method: http.MethodGet, Path: one + "/steps", ID: "runSteps", Role: route.User, Errors: []int{400, 404}, Handle: route.Do(s.steps),
 			Summary: "Read the steps of a run", More: "All steps that were reached, page by page, in the order in which they were opened. " + seen},
+		{Method: http.MethodGet, Path: one + "/step-states", ID: "runStepStates", Role: route.User, Errors: []int{404}, Handle: route.Do(s.stepStates),
+			Summary: "Count the steps of a run by path and phase", More: "All steps that were reached, those of a loop counted together. " + seen},
 		{Method: http.MethodGet, Path: one + "/history", ID: "runHistory", Role: route.User, Errors: []int{400, 404}, Handle: route.Do(s.history),
 			Summary: "Read the events of a run", More: seen},
 		{Method: http.MethodGet, Path: one + "/logs", ID: "runLogs", Role: route.Operator, Errors: []int{400, 404, 409, 422}, Handle: route.Do(s.logs),

@@ -253,6 +253,14 @@ func (s *Service) steps(ctx context.Context, in *struct {
 	return route.OneOf(view.OfSteps(l.Run, s.Flow(l.Run.Flow, l.Run.Subject), after, in.Limit), nil)
 }
 
+func (s *Service) stepStates(ctx context.Context, in *struct{ RunPath }) (*route.One[view.StepStates], error) {
+	l, err := s.Visible(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return route.OneOf(view.OfStepStates(l.Run), nil)
+}
+
 func (s *Service) history(ctx context.Context, in *struct {
 	RunPath
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"500"`

@@ -9,6 +9,7 @@ import { Visitor, at, browse, missing, press, row, serve, shots } from './fixtur
 const skip = missing() || false;
 const exec = (script) => `uses: exec\n  with: {command: [sh, -c, ${JSON.stringify(script)}]}`;
 const many = 200; // steps of the long flow
+const huge = 1200; // more steps than an answer of the server has
 
 // The flow waits for files, so that each test decides when a step goes on.
 const files = (dir) => ({
@@ -43,6 +44,7 @@ steps:
 - stepName: After
   ${exec('echo after')}
 `,
+  'flows/huge.yaml': `flowName: Huge\nsteps:\n${Array.from({ length: huge }, (_, i) => `- {stepName: S${i}, ${i === huge - 1 ? 'wait: {signal: go, deadline: 10m}' : 'uses: exec, when: "false", with: {command: ["true"]}'}}\n`).join('')}`,
   'flows/long.yaml': `flowName: Long\nsteps:\n${Array.from({ length: many }, (_, i) => `- stepName: S${i}\n  ${i === many / 2 ? 'wait: {signal: go, deadline: 10m}' : exec('true')}\n`).join('')}`,
   'machines/lamp.yaml': `machine: Lamp
 kind: lamp
@@ -135,6 +137,25 @@ test('of a run of many steps those around the present one are drawn, and the oth
   await page.getByRole('button', { name: /^Show all 101 steps/ }).waitFor();
   await node(page, 'S0').click();
   assert.match(await page.evaluate(() => document.activeElement.textContent), /^S0/);
+  await page.context().close();
+});
+
+test('a run of more steps than an answer has shows the state of each, and its older steps when they are asked for', { skip }, async () => {
+  const started = await server.api('POST', '/v1/runs', { flow: 'Huge', subject: 'demo/default/huge' });
+  const page = await visitor.open(`#/runs/${started.id}`);
+  await node(page, `S${huge - 1}`).getByText('Waiting').waitFor();
+  await page.getByRole('button', { name: `${huge - 9} steps` }).waitFor();
+  assert.match(await page.getByRole('button', { name: `${huge - 9} steps` }).getAttribute('aria-label'), new RegExp(`${huge - 9} Skipped`));
+  assert.match(await node(page, 'S0').innerHTML(), /Skipped/, 'it has begun and is over');
+  const rows = page.getByRole('group', { name: /^Steps of run/ }).locator('tbody tr');
+  await page.getByRole('button', { name: `Show the newest 1,000 of ${huge.toLocaleString('en')} steps` }).click();
+  await page.getByRole('button', { name: 'Show 200 older steps of 200' }).waitFor();
+  assert.equal(await rows.count(), 1000);
+  await node(page, 'S3').or(node(page, 'S0')).first().click();
+  await page.waitForFunction(() => /^S0/.test(document.activeElement.textContent));
+  assert.equal(await rows.count(), huge);
+  await page.getByRole('button', { name: 'Pause run' }).click();
+  assert.match(await page.getByRole('dialog').getByRole('row', { name: /^S0\b/ }).innerText(), /Skipped\s+stays as it is/);
   await page.context().close();
 });
 

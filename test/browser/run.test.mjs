@@ -54,6 +54,7 @@ after(async () => {
   await server?.close();
 });
 
+const fact = (name) => page.locator('.facts > div', { has: page.getByText(name, { exact: true }) }).locator('dd');
 const lane = (name) => page.getByRole('group', { name: 'Timeline' }).getByRole('img', { name: new RegExp(`^${name}:`) });
 const step = (name) => page.getByRole('group', { name: /^Steps of run/ }).getByRole('row', { name: new RegExp(`^${name}\\b`) });
 
@@ -63,6 +64,7 @@ test('the timeline has the attempts, the time between them, waits, and the child
   assert.match(await lane('Approve').getAttribute('aria-label'), /wait until now/);
   const names = await page.locator('.lane .name').allTextContents();
   assert.deepEqual(names, ['Build', 'Flaky', 'Below', 'Work', 'Approve']);
+  assert.equal(await fact('Flow').innerText(), 'Ship', 'its file states no version');
   assert.match(await page.locator('.lane.inner a').getAttribute('href'), /#\/runs\/\w{26}/);
   assert.equal(await lane('Flaky').locator('.bar.failed').count(), 1);
 });
@@ -99,6 +101,7 @@ test('an approval is given with its reason, after its plan, and lines come while
 
 test('a resume says where it begins, and a failed step is skipped', { skip }, async () => {
   await at(page, 'Paused');
+  await page.locator('.title .badge.bad').waitFor(); // a fault has paused it
   await page.getByRole('button', { name: 'Resume run' }).click();
   let dialog = page.getByRole('dialog', { name: /^Resume run/ });
   assert.match(await dialog.getByRole('row', { name: /^Check/ }).innerText(), /Failed\s+runs again/);

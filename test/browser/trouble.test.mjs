@@ -31,7 +31,7 @@ test('an Alert shows its reason with the remedy, and recover ends it', { skip },
   const fault = page.getByRole('group', { name: 'Fault' }).first();
   assert.match(await fault.innerText(), /▲ .+ [A-Z_]{8,}[\s\S]*Remedy: \S+/);
   assert.match(await page.getByRole('group', { name: 'Findings', exact: true }).innerText(), new RegExp(`power_state\\s+${worker.name}[\\s\\S]*▲ yes`));
-  assert.equal(await page.getByRole('img', { name: /The cluster is Alert/ }).locator('.here').getAttribute('data-state'), 'Alert');
+  assert.equal(await page.getByRole('img', { name: /The cluster is Alert/ }).locator('.here').getAttribute('data-name'), 'Alert');
   await page.screenshot({ path: join(shots, 'alert.png'), fullPage: true });
   const list = await open('#/clusters?state=Alert');
   await row(list, 'hurt').waitFor();

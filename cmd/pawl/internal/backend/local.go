@@ -199,7 +199,7 @@ func (l *Local) warn(all []view.Run) {
 	}
 	for i := range all {
 		if r := &all[i]; !r.Phase.Final() && r.Phase != runtype.Paused {
-			r.Warning = view.NoWorker
+			r.Warning, r.Health = view.NoWorker, view.Degraded
 		}
 	}
 }

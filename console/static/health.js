@@ -1,0 +1,11 @@
+// How good states are. Written by go generate ./view from view/health.go: change it there.
+const words = {"aborted":"Degraded","accepted":"Progressing","active":"Healthy","alert":"Degraded","available":"Healthy","broken":"Degraded","cancelled":"Inactive","cancelling":"Progressing","closing":"Progressing","complete":"Healthy","completed":"Healthy","created":"Progressing","dead":"Degraded","degraded":"Degraded","destroyed":"Inactive","differ":"Degraded","disabled":"Inactive","done":"Healthy","down":"Degraded","drained":"Inactive","drifted":"Progressing","enabled":"Healthy","ended":"Inactive","error":"Degraded","expired":"Inactive","expunge":"Degraded","failed":"Degraded","failing":"Degraded","false":"Degraded","forgotten":"Inactive","gone":"Inactive","healthy":"Healthy","hibernated":"Inactive","idle":"Healthy","inactive":"Inactive","intent":"Progressing","interrupted":"Degraded","invalid":"Degraded","later":"Progressing","leaked":"Degraded","locatingtargetapp":"Progressing","lost":"Degraded","never_created":"Inactive","new":"Progressing","ok":"Healthy","orphan":"Degraded","passed":"Healthy","paused":"Progressing","pending":"Progressing","present":"Healthy","progressing":"Progressing","queued":"Progressing","ready":"Healthy","reconciled":"Healthy","recovery":"Progressing","refused":"Degraded","retrying":"Progressing","revoked":"Inactive","rollingback":"Progressing","rollinginbatches":"Progressing","rolloutfailed":"Degraded","rolloutfailing":"Degraded","rolloutsucceed":"Healthy","running":"Healthy","serves":"Healthy","skipped":"Inactive","stopped":"Inactive","streaming":"Healthy","succeeded":"Healthy","the same":"Healthy","to come":"Inactive","true":"Healthy","unavailable":"Degraded","undone":"Inactive","unhealthy":"Degraded","unknown":"Progressing","unreachable":"Degraded","unseen":"Degraded","verifyingspec":"Progressing","waiting":"Progressing","works":"Healthy","wrong":"Degraded","yes":"Healthy"};
+const steps = {"Done":"Healthy","Failed":"Degraded","Pending":"Inactive","Retrying":"Progressing","Running":"Progressing","Skipped":"Inactive","Undone":"Inactive","Waiting":"Progressing"};
+
+export const healthOfStep = (phase) => steps[phase];
+
+// healthOf judges a state by its word.
+export function healthOf(state) {
+  const word = String(state).toLowerCase();
+  return words[word] ?? (word.endsWith('ing') ? 'Progressing' : '');
+}
