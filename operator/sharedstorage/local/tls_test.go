@@ -317,7 +317,7 @@ func TestARunningClusterIsConverted(t *testing.T) {
 	if s := b.status("a"); s.Epoch != b.epoch || s.Role != port.Primary {
 		t.Errorf("%+v", s)
 	}
-	if transport.Open(b.tlsFolder(c1)).Roots() == nil {
+	if transport.Open(transport.FolderOptions{Dir: b.tlsFolder(c1)}).Roots() == nil {
 		t.Error("the folder has no authorities")
 	}
 }
