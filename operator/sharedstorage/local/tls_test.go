@@ -404,7 +404,7 @@ func TestARunningClusterIsConverted(t *testing.T) {
 	})
 	store(time.Now().Add(-time.Minute))
 	b.until("b", "is called again", func(s port.Status) bool { return s.Identity == all["b"].String() })
-	if transport.Open(transport.FolderOptions{Dir: b.tlsFolder(c1)}).Roots() == nil {
+	if transport.Open(transport.FolderOptions{Dir: b.tlsFolder(c1), Own: all["a"]}).Roots() == nil {
 		t.Error("the folder has no authorities")
 	}
 }
