@@ -10,20 +10,15 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"fmt"
 	"maps"
 	"math/big"
 	"net"
+	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
-	"github.com/pawl-dev/pawl/kube/condition"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
 
@@ -47,18 +42,37 @@ const (
 
 // Certificates keeps the certificates of clusters: Secrets, or files.
 type Certificates interface {
-	// Names returns the DNS names and IP addresses at which clients find a cluster.
-	Names(ctx context.Context, c port.Ref) ([]string, error)
+	// Names returns where clients find a cluster.
+	Names(ctx context.Context, c port.Ref) ([]ServedName, error)
 	// Given reads the certificate that a spec names: tls.crt, tls.key and ca.crt.
 	Given(ctx context.Context, c port.Ref, s v1alpha1.TLSSpec) (map[string][]byte, error)
-	// Revision changes when the certificate that a spec names does. Each pass asks it, so it makes no call over
-	// the network. Empty: there is none, or nothing tells of its changes.
+	// Revision changes when the certificate that a spec names does, or what is kept of the cluster. Each pass asks it, so
+	// it makes no call over the network. Empty: there is none, or nothing tells of its changes.
 	Revision(ctx context.Context, c port.Ref, s v1alpha1.TLSSpec) string
 	// Load returns what is kept of a cluster; nil: nothing.
 	Load(ctx context.Context, c port.Ref, role CertificateRole) (map[string][]byte, error)
 	// Store keeps it. The instances get ServerCertificate, and nobody but the operator gets Authority.
 	Store(ctx context.Context, c port.Ref, role CertificateRole, files map[string][]byte) error
 }
+
+// ServedName is where clients find a part of a cluster: a Service, or the address of a process.
+type ServedName struct {
+	Part  ServedPart
+	Names []string // DNS names and IP addresses of one place; a certificate that somebody gives needs one of them
+}
+
+// ServedPart is the part of a cluster that clients find.
+type ServedPart string
+
+// The parts of a cluster.
+const (
+	ServedWriter  ServedPart = "writer"
+	ServedReaders ServedPart = "readers"
+	ServedPoolers ServedPart = "poolers"
+)
+
+// localNames are in each certificate that the operator makes: for clients that reach the server through a tunnel.
+var localNames = []string{"localhost", "127.0.0.1"}
 
 // CertificateRole is what a certificate of a cluster is for.
 type CertificateRole string
@@ -75,8 +89,18 @@ type certificateFact struct {
 	until     time.Time
 	required  time.Time // since when calls without TLS are refused; zero: not decided yet
 	plain     []string  // what does not take calls over TLS yet
+	named     time.Time // since when callers verify identities; zero: not decided yet
+	unnamed   []string  // what does not have its identity in its certificate yet
+	missing   []string  // names that the certificate of the spec lacks
+	allowed   bool      // calls without TLS are, by PlainCalls
 	err       error
 }
+
+// PlainCalls is the annotation of a cluster whose agents, manager and poolers take calls without TLS although they
+// were required to use it, if its value is "allow": for repairs.
+const PlainCalls = Prefix + "plain-calls"
+
+func (c *Cluster) plainAllowed() bool { return c.Annotations[PlainCalls] == "allow" }
 
 // ensureCertificate sees to the certificates of a cluster: when the spec, the certificate that it
 // names or an address has changed, once each IdleInterval, and in each pass after a failure. What fails is
@@ -87,32 +111,42 @@ func (o *Operator) ensureCertificate(ctx context.Context, c *Cluster) {
 	}
 	cluster, key := c.Ref.Namespace+"/"+c.Ref.Name, c.Ref.UID+"/"+strconv.FormatInt(c.Generation, 10)
 	for n := range c.Facts.Instances {
-		key += "/" + c.Facts.Instances[n].Address
+		key += "/" + c.Facts.Instances[n].Name + "=" + c.Facts.Instances[n].Address
 	}
+	for _, p := range c.Facts.Poolers {
+		key += "/" + p.Address
+	}
+	var spec v1alpha1.TLSSpec
 	if c.Spec.TLS != nil {
-		key += "/" + o.options.Certificates.Revision(ctx, c.Ref, *c.Spec.TLS)
+		spec = *c.Spec.TLS
 	}
-	plain, now := c.plain(), o.now()
-	if last, _, ok := o.certificatesFound.Get(cluster, key, now); ok && (!last.required.IsZero() || slices.Equal(last.plain, plain)) {
+	key += "/" + c.Annotations[PlainCalls] + "/" + o.options.Certificates.Revision(ctx, c.Ref, spec)
+	d, now := &certificateFact{plain: c.plain(), unnamed: c.unnamed()}, o.now()
+	if last, _, ok := o.certificatesFound.Get(cluster, key, now); ok && last.waits(d) {
 		c.Facts.certificate = last
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.options.CallTimeout)
 	defer cancel()
-	d := &certificateFact{plain: plain}
+	o.certificateLocks.of(cluster).Lock()
+	defer o.certificateLocks.of(cluster).Unlock()
 	d.err = port.Guard(func() error { return d.ensure(ctx, o.options.Certificates, c, now) })
 	c.Facts.certificate = d
 	if d.err == nil {
 		until := now.Add(o.options.IdleInterval)
-		if d.required.After(now) && d.required.Before(until) {
-			until = d.required
+		for _, at := range []time.Time{d.required, d.named} {
+			if at.After(now) && at.Before(until) {
+				until = at
+			}
 		}
 		o.certificatesFound.Put(cluster, key, until, d)
 	}
 }
 
-// conversionTime is how long the processes of a cluster may take until all have files that were replaced.
-const conversionTime = 10 * time.Minute
+// waits reports whether a new look decides nothing that the last one has not.
+func (d *certificateFact) waits(next *certificateFact) bool {
+	return (!d.required.IsZero() || d.allowed || slices.Equal(d.plain, next.plain)) && (!d.named.IsZero() || slices.Equal(d.unnamed, next.unnamed))
+}
 
 func (d *certificateFact) ensure(ctx context.Context, k Certificates, c *Cluster, now time.Time) error {
 	have, err := k.Load(ctx, c.Ref, ServerCertificate)
@@ -126,17 +160,31 @@ func (d *certificateFact) ensure(ctx context.Context, k Certificates, c *Cluster
 	if err != nil {
 		return err
 	}
-	want, err := agentFiles(c, authority, have, now)
+	if err := d.decide(ctx, k, c, authority, have, now); err != nil {
+		return err
+	}
+	want, err := d.agentFiles(c, authority, have, now)
 	if err != nil {
 		return err
 	}
-	engine, engineErr := engineFiles(ctx, k, c, authority, have, now)
-	if engineErr != nil { // the engines go on with what they have; a Secret of this type has these files
+	engine, engineErr := d.servedFiles(ctx, k, c, authority, have, now)
+	if engineErr != nil { // engines and poolers go on with what they have; a Secret of this type has the first two files
 		engine = map[string][]byte{certificateFile: have[certificateFile], keyFile: have[keyFile], authorityFile: have[authorityFile], trustFile: have[trustFile]}
+		for _, name := range []string{port.PoolerCertificateFile, port.PoolerKeyFile} {
+			if text := have[name]; text != nil {
+				engine[name] = text
+			}
+		}
 	}
 	maps.Copy(want, engine)
-	if d.required = requiredFrom(c, d.plain, have, now); !d.required.IsZero() {
+	if !d.required.IsZero() {
 		want[port.RequiredFromFile] = []byte(d.required.Format(time.RFC3339))
+	}
+	if d.allowed {
+		want[port.RequiredFromFile] = []byte(port.PlainAllowed)
+	}
+	if !d.named.IsZero() {
+		want[port.NamedFromFile] = []byte(d.named.Format(time.RFC3339))
 	}
 	want[port.ClientsFile] = []byte(clientsOptional)
 	if s := c.Spec.TLS; s != nil && s.Require && !d.required.IsZero() && !now.Before(d.required) && len(engine[certificateFile]) > 0 {
@@ -156,47 +204,6 @@ func (d *certificateFact) ensure(ctx context.Context, k Certificates, c *Cluster
 // clientsOptional is the content of port.ClientsFile while clients need no TLS.
 const clientsOptional = "optional"
 
-// plain returns what does not take calls over TLS: it was started by an earlier version, has no certificate yet, or does not answer.
-func (c *Cluster) plain() (names []string) {
-	f := c.Facts
-	for n := range f.Instances {
-		i := &f.Instances[n]
-		if i.State != port.Suspended && i.State != port.Leaving && !f.Engines[i.Name].TLS {
-			names = append(names, "instance "+i.Name)
-		}
-	}
-	if !f.known(factInstances) {
-		names = append(names, "the instances, which are not known")
-	}
-	if !f.known(factManager) || f.Topology.Present && !f.Topology.TLS {
-		names = append(names, "the cluster manager")
-	}
-	for _, p := range f.Poolers {
-		if !p.TLS {
-			names = append(names, "pooler "+p.Name)
-		}
-	}
-	if !f.known(factPoolers) {
-		names = append(names, "the poolers, which are not known")
-	}
-	return names
-}
-
-// requiredFrom returns since when calls without TLS are refused; zero: that is not decided yet. It is decided once: at
-// once for a cluster that has no instances, and for a running one when everything takes calls over TLS.
-func requiredFrom(c *Cluster, plain []string, have map[string][]byte, now time.Time) time.Time {
-	if at, err := time.Parse(time.RFC3339, string(have[port.RequiredFromFile])); err == nil {
-		return at
-	}
-	switch {
-	case c.Facts.known(factInstances) && len(c.Facts.Instances) == 0 && c.Facts.known(factManager) && !c.Facts.Topology.Present:
-		return now.Truncate(time.Second)
-	case len(plain) == 0:
-		return now.Add(conversionTime).Truncate(time.Second)
-	}
-	return time.Time{}
-}
-
 // ownAuthority returns the authority of the cluster. The certificates of agents and managers are always its own: by
 // an authority that signs for others, too, any of these could pass for an agent.
 func ownAuthority(ctx context.Context, k Certificates, c *Cluster, now time.Time) (map[string][]byte, error) {
@@ -207,62 +214,10 @@ func ownAuthority(ctx context.Context, k Certificates, c *Cluster, now time.Time
 	if at := leafOf(authority); at != nil && at.IsCA && !due(at, now) {
 		return authority, nil
 	}
-	if authority, err = newCertificate("pawl "+c.Ref.Namespace+"/"+c.Ref.Name, nil, nil, now); err != nil {
+	if authority, err = newCertificate(subject{common: "pawl " + c.Ref.Namespace + "/" + c.Ref.Name}, nil, now); err != nil {
 		return nil, err
 	}
 	return authority, k.Store(ctx, c.Ref, Authority, authority)
-}
-
-// agentFiles returns the certificate of agents, managers and poolers. That of a new authority is used when everybody
-// has had the time to read that authority, because a manager that does not accept its writer would fail over.
-func agentFiles(c *Cluster, authority, have map[string][]byte, now time.Time) (map[string][]byte, error) {
-	files := map[string][]byte{port.AgentTrustFile: trusted(authority[certificateFile], have[port.AgentTrustFile], now)}
-	former := map[string][]byte{certificateFile: have[port.AgentCertificateFile], keyFile: have[port.AgentKeyFile], authorityFile: authority[certificateFile]}
-	if leaf := leafOf(former); leaf != nil {
-		signed := usable(former, now) == nil && !due(leaf, now)
-		former[authorityFile] = have[port.AgentTrustFile]
-		early := now.Before(leafOf(authority).NotBefore.Add(conversionTime)) && now.Add(conversionTime).Before(leaf.NotAfter) && usable(former, now) == nil
-		if signed || early {
-			files[port.AgentCertificateFile], files[port.AgentKeyFile] = former[certificateFile], former[keyFile]
-			return files, nil
-		}
-	}
-	made, err := newCertificate("agent "+c.Ref.Namespace+"/"+c.Ref.Name, nil, authority, now)
-	files[port.AgentCertificateFile], files[port.AgentKeyFile] = made[certificateFile], made[keyFile]
-	return files, err
-}
-
-// engineFiles returns the certificate of the engines: that of the spec, or one of the cluster's own authority.
-func engineFiles(ctx context.Context, k Certificates, c *Cluster, authority, have map[string][]byte, now time.Time) (map[string][]byte, error) {
-	var want map[string][]byte
-	var err error
-	if s := c.Spec.TLS; s != nil && (s.Secret != "" || s.Folder != "") {
-		if want, err = k.Given(ctx, c.Ref, *s); err == nil {
-			err = usable(want, now)
-		}
-	} else {
-		want, err = issued(ctx, k, c, authority, have, now)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return map[string][]byte{certificateFile: want[certificateFile], keyFile: want[keyFile], authorityFile: want[authorityFile],
-		trustFile: trusted(want[authorityFile], have[trustFile], now)}, nil
-}
-
-// issued returns a certificate of the cluster's own authority: the present one, until two thirds of its life are
-// over or it lacks a name.
-func issued(ctx context.Context, k Certificates, c *Cluster, authority, have map[string][]byte, now time.Time) (map[string][]byte, error) {
-	names, err := k.Names(ctx, c.Ref)
-	if err != nil {
-		return nil, err
-	}
-	leaf := leafOf(have)
-	if leaf != nil && bytes.Equal(have[authorityFile], authority[certificateFile]) && !due(leaf, now) && usable(have, now) == nil &&
-		!slices.ContainsFunc(names, func(name string) bool { return leaf.VerifyHostname(name) != nil }) {
-		return have, nil
-	}
-	return newCertificate(names[0], names, authority, now)
 }
 
 // due reports whether two thirds of the life of a certificate are over.
@@ -270,8 +225,15 @@ func due(c *x509.Certificate, now time.Time) bool {
 	return now.After(c.NotBefore.Add(c.NotAfter.Sub(c.NotBefore) / 3 * 2))
 }
 
-// newCertificate makes a certificate and its key. Without an authority it is one itself.
-func newCertificate(name string, names []string, authority map[string][]byte, now time.Time) (map[string][]byte, error) {
+// subject is whom a certificate is for.
+type subject struct {
+	common string
+	names  []string // DNS names and IP addresses
+	who    port.Identity
+}
+
+// newCertificate makes the certificate of a server, and its key. Without an authority it is one itself.
+func newCertificate(of subject, authority map[string][]byte, now time.Time) (map[string][]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -281,14 +243,17 @@ func newCertificate(name string, names []string, authority map[string][]byte, no
 		return nil, err
 	}
 	made := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: name[:min(len(name), 64)]}, NotBefore: now.Add(-time.Minute).UTC(), BasicConstraintsValid: true,
+		SerialNumber: serial, Subject: pkix.Name{CommonName: of.common[:min(len(of.common), 64)]}, NotBefore: now.Add(-time.Minute).UTC(), BasicConstraintsValid: true,
 	}
 	parent, signer := made, any(key)
 	if authority == nil {
 		made.NotAfter, made.IsCA, made.MaxPathLenZero, made.KeyUsage = now.Add(authorityLife).UTC(), true, true, x509.KeyUsageCertSign|x509.KeyUsageCRLSign
 	} else {
 		made.NotAfter, made.KeyUsage, made.ExtKeyUsage = now.Add(certificateLife).UTC(), x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-		for _, name := range names {
+		if at := of.who.URL(); at != nil {
+			made.URIs = []*url.URL{at}
+		}
+		for _, name := range of.names {
 			if ip := net.ParseIP(name); ip != nil {
 				made.IPAddresses = append(made.IPAddresses, ip)
 			} else {
@@ -372,28 +337,4 @@ func trusted(authority, former []byte, now time.Time) []byte {
 		seen, all = append(seen, block.Bytes), append(all, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: block.Bytes})...)
 	}
 	return all
-}
-
-// tlsReady says whether the instances have their certificate and refuse calls without TLS; nil: nobody keeps certificates.
-func tlsReady(c *Cluster) *metav1.Condition {
-	d := c.Facts.certificate
-	switch {
-	case d == nil:
-		return nil
-	case d.err == nil && d.required.IsZero():
-		return new(condition.New(TLSCondition, metav1.ConditionFalse, "Converting", "calls without TLS are accepted until these take calls with it: %s. What was started by an earlier version does so after a restart", strings.Join(d.plain, ", ")))
-	case d.err == nil && c.Facts.At.Before(d.required):
-		return new(condition.New(TLSCondition, metav1.ConditionFalse, "Converting", "calls without TLS are refused from %s on", d.required.UTC().Format(time.RFC3339)))
-	case d.err == nil:
-		return new(condition.New(TLSCondition, metav1.ConditionTrue, "CertificateValid", "the certificate of the instances is valid until %s", d.until.UTC().Format(time.RFC3339)))
-	}
-	kind := fault.Of(d.err)
-	if kind == fault.Unknown {
-		return new(condition.FromFault(TLSCondition, port.CertificateInvalid, "%s", d.err.Error()))
-	}
-	text := fault.Message(d.err)
-	if d.authority != nil {
-		text = fmt.Sprintf("%s; the instances go on with the certificate that is valid until %s", text, d.until.UTC().Format(time.RFC3339))
-	}
-	return new(condition.FromFault(TLSCondition, kind, "%s", text))
 }

@@ -39,10 +39,10 @@ func (s *certificateStore) give(files map[string][]byte, revision string) {
 	s.given, s.revision = files, revision
 }
 
-func (s *certificateStore) Names(context.Context, port.Ref) ([]string, error) {
+func (s *certificateStore) Names(context.Context, port.Ref) ([]sharedstorage.ServedName, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.names), nil
+	return []sharedstorage.ServedName{{Part: sharedstorage.ServedWriter, Names: slices.Clone(s.names)}}, nil
 }
 
 func (s *certificateStore) Given(context.Context, port.Ref, v1alpha1.TLSSpec) (map[string][]byte, error) {
@@ -177,7 +177,7 @@ func TestAGivenCertificate(t *testing.T) {
 		if _, now := s.served(t, "blue"); !now.Equal(leaf) {
 			t.Errorf("served is %s", now.Subject)
 		}
-		if files, _ := s.served(t, "blue"); leafIn(t, files, "agent").CheckSignatureFrom(leafIn(t, s.kept["blue"][sharedstorage.Authority], "tls")) != nil {
+		if files, _ := s.served(t, "blue"); leafIn(t, files, "identity.manager").CheckSignatureFrom(leafIn(t, s.kept["blue"][sharedstorage.Authority], "tls")) != nil {
 			t.Error("the certificate of the agents is not of the cluster's own authority")
 		}
 

@@ -96,6 +96,11 @@ func (w *work) freePort(name, place string) int32 {
 // done means that the engine answers in its role.
 func (w *work) bringUp(ctx context.Context, want port.Instance, from string) (done bool, out outcome.Outcome) {
 	ports := w.ports()
+	if w.f.named(want.Name) == nil {
+		if err := w.call(ctx, func(ctx context.Context) error { return w.o.certify(ctx, w.c, want.Name) }); err != nil {
+			return false, outcome.Fail(withInstance(err, want.Name))
+		}
+	}
 	var got port.Instance
 	err := w.call(ctx, func(ctx context.Context) (err error) { got, err = ports.Instances.Ensure(ctx, w.ref, want); return })
 	if err != nil {

@@ -93,6 +93,7 @@ type Operator struct {
 	managerMoves      cache.Cache[struct{}] // that the manager was moved off the writer's node
 	managerConverted  cache.Cache[struct{}] // that the manager was given its certificate
 	certificatesFound cache.Cache[*certificateFact]
+	certificateLocks  certificateLocks
 	declared          *declared.Reconciler
 
 	watches managerWatches

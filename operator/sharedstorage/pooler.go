@@ -97,7 +97,7 @@ func (t *repairer) poolers() {
 	fits, paused := len(t.f.Poolers) == want.Instances, false
 	for _, p := range t.f.Poolers {
 		paused = paused || p.Paused
-		fits = fits && p.Ready && (p.TLS || t.f.certificate == nil) && p.Settings == want.Settings.Hash() && p.Writer == net.JoinHostPort(writer.Address, strconv.Itoa(int(writer.Port)))
+		fits = fits && p.Ready && (p.TLS && p.Identity != "" || t.f.certificate == nil) && p.Settings == want.Settings.Hash() && p.Writer == net.JoinHostPort(writer.Address, strconv.Itoa(int(writer.Port)))
 	}
 	if !fits {
 		t.do("the poolers", func(ctx context.Context) error { return t.o.options.Ports.Pooler.Ensure(ctx, t.c.Ref, want) })

@@ -146,7 +146,7 @@ func (t *repairer) manager(p machine.Position) {
 		t.ensure("the pod of the cluster manager as wanted")
 	case running && t.onWriterNode():
 		t.ensure("the cluster manager away from the writer")
-	case running && t.f.certificate != nil && !topology.TLS:
+	case running && t.f.certificate != nil && topology.Identity == "":
 		t.convertManager()
 	}
 }

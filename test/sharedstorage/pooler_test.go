@@ -2,6 +2,8 @@ package sharedstorage_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 )
@@ -65,6 +69,23 @@ spec:
 			t.Fatal(err)
 		}
 		return conn
+	}
+	app := &corev1.Secret{}
+	if err := w.client.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: "pooled-app"}, app); err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(app.Data["ca.crt"])
+	for name, refused := range map[string]bool{"pooled-pooler-rw": false, "pooled-pooler-rw." + w.namespace + ".svc": false, "pooled-rw": true} {
+		verified := config.Copy()
+		verified.TLSConfig, verified.Fallbacks = &tls.Config{RootCAs: roots, ServerName: name, MinVersion: tls.VersionTLS12}, nil
+		conn, err := pgx.ConnectConfig(ctx, verified)
+		if (err != nil) != refused {
+			t.Errorf("verify-full of the pooler as %s: %v", name, err)
+		}
+		if err == nil {
+			_ = conn.Close(ctx)
+		}
 	}
 	first := connect()
 	if _, err := first.Exec(ctx, "CREATE TABLE pooled (client int, n int, PRIMARY KEY (client, n))"); err != nil {

@@ -83,14 +83,23 @@ func (w *fixture) refusesPlainCalls(cluster string) {
 	plain := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
 	asked := 0
 	for _, pod := range pods.Items {
-		verb, port := "/v1/status", "7298"
+		verb, port, identity := "/v1/status", "7298", "/instance/"+pod.Labels["pawl.dev/instance"]
 		switch pod.Labels["pawl.dev/component"] {
 		case "manager":
-			verb, port = "/v1/topology", "7297"
+			verb, port, identity = "/v1/topology", "7297", "/manager"
 		case "instance":
 		default:
 			continue
 		}
+		conn, err := tls.Dial("tcp", net.JoinHostPort(pod.Status.PodIP, port), &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}) //nolint:gosec // its identity is read
+		if err != nil {
+			w.t.Error(err)
+			continue
+		}
+		if is := conn.ConnectionState().PeerCertificates[0].URIs; len(is) != 1 || is[0].String() != "pawl://"+w.namespace+"/"+cluster+identity {
+			w.t.Errorf("%s is %v", pod.Name, is)
+		}
+		_ = conn.Close()
 		for path, want := range map[string]int{verb: http.StatusUpgradeRequired, "/healthz": http.StatusOK} {
 			answer, err := plain.Get("http://" + net.JoinHostPort(pod.Status.PodIP, port) + path)
 			if err != nil {
@@ -153,7 +162,7 @@ func TestTLS(t *testing.T) {
 	open := w.encrypted(c, nil)
 	began := asked(open)
 
-	authority, given := foreignCertificate(t, "shop-rw."+w.namespace+".svc")
+	authority, given := foreignCertificate(t, "shop-rw."+w.namespace+".svc", "shop-ro")
 	given.ObjectMeta = metav1.ObjectMeta{Namespace: w.namespace, Name: "given", Labels: map[string]string{"pawl.dev/cluster": "shop"}}
 	if err := w.client.Create(t.Context(), given); err != nil {
 		t.Fatal(err)
@@ -225,11 +234,11 @@ func TestTLS(t *testing.T) {
 	t.Logf("%d rows were committed and are on all instances", rows)
 }
 
-// foreignCertificate makes a certificate for a name by an authority that the operator does not have.
-func foreignCertificate(t *testing.T, name string) (authority []byte, secret *corev1.Secret) {
+// foreignCertificate makes a certificate for names by an authority that the operator does not have.
+func foreignCertificate(t *testing.T, names ...string) (authority []byte, secret *corev1.Secret) {
 	t.Helper()
 	root := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "other"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "leaf"}, NotBefore: root.NotBefore, NotAfter: root.NotAfter, DNSNames: []string{name}}
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "leaf"}, NotBefore: root.NotBefore, NotAfter: root.NotAfter, DNSNames: names}
 	var keys [2]*ecdsa.PrivateKey
 	for n := range keys {
 		var err error

@@ -38,10 +38,16 @@ func certificateName(c port.Ref, role sharedstorage.CertificateRole) string {
 	return c.Name + "." + string(role)
 }
 
-// tlsVolume has the certificate of the instances. It is optional, because the engine can do without at first.
-func tlsVolume(c port.Ref) corev1.Volume {
+// tlsVolume has what a process needs of the certificates of a cluster: its own, what it verifies others by, and the
+// more files. The keys of others are not among them. It is optional, because the engine can do without at first.
+func tlsVolume(c port.Ref, who port.Identity, more ...string) corev1.Volume {
+	certificate, key := who.Files()
+	var items []corev1.KeyToPath
+	for _, file := range append([]string{certificate, key, port.AgentTrustFile, port.RequiredFromFile, port.NamedFromFile, port.ClientsFile}, more...) {
+		items = append(items, corev1.KeyToPath{Key: file, Path: file})
+	}
 	return corev1.Volume{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-		SecretName: certificateName(c, sharedstorage.ServerCertificate), DefaultMode: ptr(int32(0o440)), Optional: ptr(true),
+		SecretName: certificateName(c, sharedstorage.ServerCertificate), DefaultMode: ptr(int32(0o440)), Optional: ptr(true), Items: items,
 	}}}
 }
 
@@ -73,11 +79,12 @@ func (s *Placement) authoritiesOf(ctx context.Context, c port.Ref) (transport.Au
 	now := trust{version: versionOfSecret(obj), read: time.Now()}
 	switch {
 	case err == nil:
-		now.PEM = string(obj.Data[port.AgentTrustFile])
-		now.From, _ = time.Parse(time.RFC3339, string(obj.Data[port.RequiredFromFile])) // none: not required
+		now.Authorities = authorities(obj.Data, port.AgentTrustFile)
 	case apierrors.IsNotFound(err), errors.Is(err, port.CertificateInvalid): // what is required once stays so
-		now.version, now.From = "", had.From
-		now.PEM = had.PEM
+		now.version, now.Authorities = "", had.Authorities
+		if kept, err := (Certificates{s}).read(ctx, c, sharedstorage.Authority); !known && err == nil {
+			now.Authorities = authorities(kept.Data, corev1.TLSCertKey)
+		}
 	case known:
 		return had.Authorities, nil
 	default:
@@ -89,14 +96,23 @@ func (s *Placement) authoritiesOf(ctx context.Context, c port.Ref) (transport.Au
 	return now.Authorities, nil
 }
 
+// authorities returns by what processes are verified, as the files of a Secret say.
+func authorities(files map[string][]byte, trust string) (a transport.Authorities) {
+	a.PEM = string(files[trust])
+	a.From, _ = time.Parse(time.RFC3339, string(files[port.RequiredFromFile]))   // none: not required
+	a.NamedFrom, _ = time.Parse(time.RFC3339, string(files[port.NamedFromFile])) // none: not verified
+	return a
+}
+
 // Names implements sharedstorage.Certificates: the names of the Services.
-func (k Certificates) Names(_ context.Context, c port.Ref) ([]string, error) {
-	var names []string
-	for _, role := range []port.Type{port.Writer, port.Reader} {
-		name := c.Name + "-" + string(role)
-		names = append(names, name, name+"."+c.Namespace, name+"."+c.Namespace+".svc", name+"."+c.Namespace+".svc.cluster.local")
+func (k Certificates) Names(_ context.Context, c port.Ref) ([]sharedstorage.ServedName, error) {
+	service := func(part sharedstorage.ServedPart, name string) sharedstorage.ServedName {
+		return sharedstorage.ServedName{Part: part, Names: []string{name, name + "." + c.Namespace, name + "." + c.Namespace + ".svc", name + "." + c.Namespace + ".svc.cluster.local"}}
 	}
-	return append(names, "localhost", "127.0.0.1"), nil
+	return []sharedstorage.ServedName{
+		service(sharedstorage.ServedWriter, c.Name+"-"+string(port.Writer)), service(sharedstorage.ServedReaders, c.Name+"-"+string(port.Reader)),
+		service(sharedstorage.ServedPoolers, poolerService(c)),
+	}, nil
 }
 
 // Given implements sharedstorage.Certificates.
@@ -112,13 +128,14 @@ func (k Certificates) Given(ctx context.Context, c port.Ref, s v1alpha1.TLSSpec)
 	return obj.Data, controller.Fault(err)
 }
 
-// Revision implements sharedstorage.Certificates. The Secret is watched if it has the label of the cluster, as
+// Revision implements sharedstorage.Certificates. The Secret of a spec is watched if it has the label of the cluster, as
 // cert-manager's spec.secretTemplate gives it.
 func (k Certificates) Revision(ctx context.Context, c port.Ref, s v1alpha1.TLSSpec) string {
+	kept := k.placement.secretRevision(ctx, c, certificateName(c, sharedstorage.ServerCertificate))
 	if s.Secret == "" {
-		return ""
+		return kept
 	}
-	return k.placement.secretRevision(ctx, c, s.Secret)
+	return kept + " " + k.placement.secretRevision(ctx, c, s.Secret)
 }
 
 // Load implements sharedstorage.Certificates.

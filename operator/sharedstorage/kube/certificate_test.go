@@ -61,7 +61,7 @@ func TestTrustInAgents(t *testing.T) {
 	}
 }
 
-// Agents, manager and poolers mount the Secret and know the folder.
+// Agents, manager and poolers mount their own keys of the Secret, and know the folder.
 func TestCertificatesAreMounted(t *testing.T) {
 	g := newFixture(t)
 	manager, err := (&Managers{g.Placement}).deployment(blue, port.ManagerSpec{}, "")
@@ -74,6 +74,20 @@ func TestCertificatesAreMounted(t *testing.T) {
 		volume := slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool {
 			return v.Secret != nil && v.Name == "tls" && v.Secret.SecretName == "blue.tls" && *v.Secret.Optional
 		})
+		var keys []string
+		for _, v := range spec.Volumes {
+			if v.Name != "tls" {
+				continue
+			}
+			for _, item := range v.Secret.Items {
+				if strings.HasSuffix(item.Key, ".key") {
+					keys = append(keys, item.Key)
+				}
+			}
+		}
+		if want := map[string][]string{"manager": {"identity.manager.key"}, "pooler": {"identity.pooler.key", "pooler.key"}, "instance": {"identity.instance.blue-1-a.key", "tls.key"}}[name]; !slices.Equal(keys, want) {
+			t.Errorf("%s has the keys %q", name, keys)
+		}
 		container := spec.Containers[0]
 		mounted := slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "tls" && m.MountPath == tlsPath })
 		env := slices.ContainsFunc(container.Env, func(e corev1.EnvVar) bool {

@@ -106,7 +106,7 @@ func (m *Managers) deployment(c port.Ref, want port.ManagerSpec, away string) (*
 			// A frozen manager does no failover: it is killed and started again within ten seconds. Its state is in its ConfigMap.
 			LivenessProbe: &corev1.Probe{ProbeHandler: get("/healthz", managerPort), PeriodSeconds: 1, FailureThreshold: 2, TimeoutSeconds: 2, TerminationGracePeriodSeconds: ptr(int64(1))},
 		}},
-		Volumes: []corev1.Volume{secretVolume(c), tlsVolume(c)},
+		Volumes: []corev1.Volume{secretVolume(c), tlsVolume(c, port.ManagerIdentity(c))},
 		// The manager must not stay on a node that is gone, because it does the failover.
 		Tolerations: []corev1.Toleration{
 			{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr(int64(10))},

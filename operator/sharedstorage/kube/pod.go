@@ -127,7 +127,7 @@ func (s *Placement) pod(c port.Ref, want port.Instance, claim string) (*corev1.P
 		}},
 		Volumes: []corev1.Volume{
 			{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}},
-			secretVolume(c), emptyDir("tools"), emptyDir("scratch"), queriesVolume(c), tlsVolume(c),
+			secretVolume(c), emptyDir("tools"), emptyDir("scratch"), queriesVolume(c), tlsVolume(c, port.InstanceIdentity(c.Of(want.Name)), postgres.CertificateFile, postgres.KeyFile, postgres.TrustFile),
 			{Name: "shared-memory", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},
 		},
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/pooler"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 )
 
 const (
@@ -28,6 +29,8 @@ const (
 )
 
 func poolerName(c port.Ref) string { return c.Name + "-pooler" }
+
+func poolerService(c port.Ref) string { return poolerName(c) + "-rw" }
 
 // poolers runs poolers as the pods of a Deployment behind a Service.
 type poolers struct{ placement *Placement }
@@ -45,7 +48,7 @@ func (p poolers) Ensure(ctx context.Context, c port.Ref, want port.PoolerSpec) e
 	if err != nil {
 		return err
 	}
-	service := &corev1.Service{ObjectMeta: meta(c, poolerName(c)+"-rw", poolerComponent), Spec: corev1.ServiceSpec{
+	service := &corev1.Service{ObjectMeta: meta(c, poolerService(c), poolerComponent), Spec: corev1.ServiceSpec{
 		Selector: map[string]string{ClusterLabel: c.Name, ComponentLabel: poolerComponent},
 		Ports:    []corev1.ServicePort{{Name: "engine", Port: enginePort, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("engine")}},
 	}}
@@ -103,7 +106,7 @@ func (p poolers) deployment(c port.Ref, want port.PoolerSpec) (*appsv1.Deploymen
 			ReadinessProbe: &corev1.Probe{ProbeHandler: get("/readyz", supervisorPort), PeriodSeconds: 2, TimeoutSeconds: 3},
 			LivenessProbe:  &corev1.Probe{ProbeHandler: get("/healthz", supervisorPort), PeriodSeconds: 5, FailureThreshold: 3, TimeoutSeconds: 3},
 		}},
-		Volumes: []corev1.Volume{secretVolume(c), tlsVolume(c), emptyDir("tools"), emptyDir("scratch")},
+		Volumes: []corev1.Volume{secretVolume(c), tlsVolume(c, port.PoolerIdentity(c), port.PoolerCertificateFile, port.PoolerKeyFile, postgres.TrustFile), emptyDir("tools"), emptyDir("scratch")},
 		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: hostnameLabel, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{MatchLabels: labels},
 		}},

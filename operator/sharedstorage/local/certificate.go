@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
@@ -21,8 +22,12 @@ type Certificates struct{ placement *Placement }
 
 var _ sharedstorage.Certificates = Certificates{}
 
-var certificateFiles = []string{"tls.crt", "tls.key", "ca.crt", "trust.crt",
-	port.AgentCertificateFile, port.AgentKeyFile, port.AgentTrustFile, port.RequiredFromFile, port.ClientsFile}
+var certificateFiles = []string{"tls.crt", "tls.key", "ca.crt", "trust.crt", port.PoolerCertificateFile, port.PoolerKeyFile,
+	port.AgentCertificateFile, port.AgentKeyFile, port.AgentTrustFile, port.RequiredFromFile, port.NamedFromFile, port.ClientsFile}
+
+func isCertificateFile(name string) bool {
+	return slices.Contains(certificateFiles, name) || strings.HasPrefix(name, port.IdentityPrefix)
+}
 
 // Certificates returns the certificates of clusters.
 func (s *Placement) Certificates() Certificates { return Certificates{s} }
@@ -33,27 +38,34 @@ func (s *Placement) tlsFolder(c port.Ref) string {
 
 // authoritiesOf returns by what the processes of a cluster are verified.
 func (s *Placement) authoritiesOf(c port.Ref) (a transport.Authorities) {
-	trust, err := os.ReadFile(filepath.Join(s.tlsFolder(c), port.AgentTrustFile))
-	from, fromErr := os.ReadFile(filepath.Join(s.tlsFolder(c), port.RequiredFromFile))
-	if err == nil {
-		a.PEM = string(trust)
+	dir, trust := s.tlsFolder(c), port.AgentTrustFile
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) { // somebody has removed it: what is required once stays so
+		dir, trust = s.folder(c, "secret", string(sharedstorage.Authority)), "tls.crt"
 	}
-	if fromErr == nil {
-		a.From, _ = time.Parse(time.RFC3339, string(from)) // none: not required
+	read := func(name string) string {
+		text, _ := os.ReadFile(filepath.Join(dir, name)) // none yet
+		return string(text)
 	}
+	a.PEM = read(trust)
+	a.From, _ = time.Parse(time.RFC3339, read(port.RequiredFromFile))   // none: not required
+	a.NamedFrom, _ = time.Parse(time.RFC3339, read(port.NamedFromFile)) // none: not verified
 	return a
 }
 
-// Names implements sharedstorage.Certificates: the addresses of the instances are among them.
-func (k Certificates) Names(_ context.Context, c port.Ref) ([]string, error) {
-	names := []string{"localhost", "127.0.0.1"}
+// Names implements sharedstorage.Certificates: the addresses of instances and poolers.
+func (k Certificates) Names(_ context.Context, c port.Ref) (served []sharedstorage.ServedName, err error) {
 	all, err := k.placement.instancesOf(c)
-	for _, r := range all {
-		if !slices.Contains(names, r.Address) {
-			names = append(names, r.Address)
-		}
+	if err != nil {
+		return nil, err
 	}
-	return names, err
+	for _, r := range all {
+		served = append(served, sharedstorage.ServedName{Part: sharedstorage.ServedWriter, Names: []string{r.Address}})
+	}
+	pools, err := poolers{k.placement}.load(c)
+	for _, r := range pools {
+		served = append(served, sharedstorage.ServedName{Part: sharedstorage.ServedPoolers, Names: []string{r.Address}})
+	}
+	return served, err
 }
 
 // Given implements sharedstorage.Certificates.
@@ -69,9 +81,10 @@ func (k Certificates) Given(_ context.Context, _ port.Ref, s v1alpha1.TLSSpec) (
 }
 
 // Revision implements sharedstorage.Certificates, by the sizes and times of the files.
-func (k Certificates) Revision(_ context.Context, _ port.Ref, s v1alpha1.TLSSpec) (all string) {
+func (k Certificates) Revision(_ context.Context, c port.Ref, s v1alpha1.TLSSpec) (all string) {
+	all = fileRevision(filepath.Join(k.placement.tlsFolder(c), port.AgentTrustFile)) + " "
 	if s.Folder == "" {
-		return ""
+		return all
 	}
 	for _, name := range certificateFiles {
 		all += fileRevision(filepath.Join(s.Folder, name)) + " "
@@ -91,7 +104,7 @@ func readFiles(dir string) (map[string][]byte, error) {
 	}
 	files := map[string][]byte{}
 	for _, entry := range entries {
-		if !slices.Contains(certificateFiles, entry.Name()) {
+		if !isCertificateFile(entry.Name()) {
 			continue
 		}
 		text, fileErr := os.ReadFile(filepath.Join(dir, entry.Name()))
@@ -118,6 +131,12 @@ func (k Certificates) Store(_ context.Context, c port.Ref, role sharedstorage.Ce
 				return storageFault(err)
 			}
 		}
-		return nil
+		had, err := readFiles(dir)
+		for name := range had {
+			if _, wanted := files[name]; !wanted { // of an instance that is gone
+				err = errors.Join(err, storageFault(os.Remove(filepath.Join(dir, name))))
+			}
+		}
+		return err
 	})
 }

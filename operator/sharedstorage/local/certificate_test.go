@@ -96,10 +96,45 @@ func TestCertificatesOfACluster(t *testing.T) {
 		return nil
 	})
 
+	// Somebody deletes the certificates: the same authority signs new ones, and nothing else changes.
+	files, err := readFiles(b.tlsFolder(cluster))
+	b.must(err)
+	b.must(os.RemoveAll(b.tlsFolder(cluster)))
+	eventually(t, time.Minute, "the certificates are made again", func() error {
+		now, err := readFiles(b.tlsFolder(cluster))
+		if err != nil || len(now) != len(files) {
+			return fmt.Errorf("%d of %d files, %w", len(now), len(files), err)
+		}
+		for _, name := range []string{"ca.crt", port.AgentTrustFile, port.RequiredFromFile, port.NamedFromFile} {
+			if string(now[name]) != string(files[name]) {
+				t.Errorf("another %s", name)
+			}
+		}
+		conn, err := login(authority)
+		if err == nil {
+			err = conn.Close(ctx)
+		}
+		return err
+	})
+	awaits("CertificateValid", "valid until")
+
 	given := filepath.Join(filepath.Dir(b.folder(cluster)), "given")
 	b.must(os.Mkdir(given, 0o700))
-	foreign(b, given, net.ParseIP(place.Engine.Host))
+	records, err := b.instancesOf(cluster)
+	b.must(err)
+	var all []net.IP
+	for _, at := range records {
+		all = append(all, net.ParseIP(at.Address))
+	}
+	other := newIssuer(b)
+	other.foreign(given, net.ParseIP(place.Engine.Host))
 	apply(map[string]any{"folder": given})
+	for _, at := range records {
+		if at.Name != writer {
+			awaits("CertificateNameMissing", "by "+at.Address+".")
+		}
+	}
+	other.foreign(given, all...)
 	awaits("CertificateValid", "valid until")
 	eventually(t, time.Minute, "new connections get the given certificate", func() error {
 		conn, err := login(filepath.Join(given, "ca.crt"))
@@ -122,22 +157,42 @@ func TestCertificatesOfACluster(t *testing.T) {
 	b.must(conn.Close(ctx))
 }
 
-// foreign writes a certificate of an authority that the operator does not have.
-func foreign(b *fixture, dir string, ip net.IP) {
+// issuer is an authority that the operator does not have.
+type issuer struct {
+	b    *fixture
+	root *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  []byte
+}
+
+func newIssuer(b *fixture) *issuer {
 	b.t.Helper()
-	authority := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "other"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "leaf"}, NotBefore: authority.NotBefore, NotAfter: authority.NotAfter, IPAddresses: []net.IP{ip}}
-	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	b.must(err)
+	a := &issuer{b: b, root: &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "other"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}}
+	a.pem, _ = a.issue(a.root)
+	return a
+}
+
+// issue returns a certificate and its key. The first one is that of the authority.
+func (a *issuer) issue(c *x509.Certificate) (certificate, secret []byte) {
+	a.b.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	b.must(err)
-	root, err := x509.CreateCertificate(rand.Reader, authority, authority, signer.Public(), signer)
-	b.must(err)
-	der, err := x509.CreateCertificate(rand.Reader, leaf, authority, key.Public(), signer)
-	b.must(err)
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	b.must(err)
-	for name, block := range map[string]*pem.Block{"ca.crt": {Type: "CERTIFICATE", Bytes: root}, "tls.crt": {Type: "CERTIFICATE", Bytes: der}, "tls.key": {Type: "PRIVATE KEY", Bytes: secret}} {
-		b.must(os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600))
+	a.b.must(err)
+	if a.key == nil {
+		a.key = key
+	}
+	c.SerialNumber, c.NotBefore, c.NotAfter = big.NewInt(2), a.root.NotBefore, a.root.NotAfter
+	der, err := x509.CreateCertificate(rand.Reader, c, a.root, key.Public(), a.key)
+	a.b.must(err)
+	text, err := x509.MarshalPKCS8PrivateKey(key)
+	a.b.must(err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text})
+}
+
+// foreign writes a certificate for these addresses.
+func (a *issuer) foreign(dir string, ips ...net.IP) {
+	a.b.t.Helper()
+	certificate, key := a.issue(&x509.Certificate{Subject: pkix.Name{CommonName: "leaf"}, IPAddresses: ips})
+	for name, text := range map[string][]byte{"ca.crt": a.pem, "tls.crt": certificate, "tls.key": key} {
+		a.b.must(os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 }

@@ -39,6 +39,7 @@ type managerRecord struct {
 	Version  string       `json:"version,omitempty"`
 	Process  host.Process `json:"process,omitzero"`
 	Launched time.Time    `json:"launched,omitzero"`
+	Named    bool         `json:"named,omitempty"` // its process was started by a version in which it has an identity
 
 	folder string
 }
@@ -81,7 +82,7 @@ func (m *Managers) ensureRunning(c port.Ref, h *managerRecord, want port.Manager
 		return err
 	}
 	running := h.Process.Running() && h.Process.Runs(h.folder)
-	if running && h.Node == node && h.Version == want.Version && h.certain() && (time.Since(h.Launched) < startsFor || answers(h)) {
+	if running && h.Node == node && h.Version == want.Version && h.Named && (time.Since(h.Launched) < startsFor || answers(h)) {
 		return nil
 	}
 	if running { // its state is on disk, so it can be killed
@@ -118,14 +119,8 @@ func (m *Managers) ensureRunning(c port.Ref, h *managerRecord, want port.Manager
 	if err != nil {
 		return port.ManagerUnreachable.Errorf("the cluster manager does not start: %w", err)
 	}
-	h.Process, h.Launched = p, time.Now().UTC()
+	h.Process, h.Launched, h.Named = p, time.Now().UTC(), true
 	return storageFault(host.WriteJSON(filepath.Join(h.folder, managerRecordName), h))
-}
-
-// certain reports whether a manager was started with a folder for its certificate: those of earlier versions were not.
-func (h *managerRecord) certain() bool {
-	var config postgres.WatchConfig
-	return host.ReadJSON(filepath.Join(h.folder, configName), &config) != nil || config.TLSDir != ""
 }
 
 // startsFor is how long a new manager may take until it answers.

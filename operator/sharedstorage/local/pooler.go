@@ -34,6 +34,7 @@ type poolerRecord struct {
 	Port    int32        `json:"port"`
 	Control int32        `json:"control"` // port of its supervisor
 	Process host.Process `json:"process,omitzero"`
+	Named   bool         `json:"named,omitempty"` // its process was started by a version in which it has an identity
 
 	folder string
 }
@@ -112,11 +113,10 @@ func (p poolers) configure(c port.Ref, r *poolerRecord) error {
 	})
 }
 
-// convert gives a pooler that was made by an earlier version the folder of its certificate: it starts anew.
+// convert gives a pooler that was started by an earlier version its certificate: it starts anew.
 func (p poolers) convert(c port.Ref, r *poolerRecord) error {
-	var config pooler.Config
-	if err := host.ReadJSON(filepath.Join(r.folder, configName), &config); err != nil || config.TLSDir != "" {
-		return storageFault(err)
+	if r.Named {
+		return nil
 	}
 	if err := p.end(r); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (p poolers) launch(c port.Ref, r *poolerRecord) error {
 	if err != nil {
 		return port.PoolerFailed.Errorf("pooler %s of %s does not start: %w", r.Name, c, err)
 	}
-	r.Process = process
+	r.Process, r.Named = process, true
 	return storageFault(host.WriteJSON(filepath.Join(r.folder, poolerRecordName), r))
 }
 

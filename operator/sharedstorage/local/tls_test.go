@@ -2,13 +2,16 @@ package local
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,6 +23,7 @@ import (
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/transport"
 )
 
@@ -159,7 +163,7 @@ func TestTLSOfACluster(t *testing.T) {
 	b.must(err)
 	defer open.Close(context.WithoutCancel(ctx))
 	const start = "SELECT pg_postmaster_start_time()::text"
-	began, verify := ask(open, start), "verify-ca sslrootcert="+b.folder(cluster, "secret", "tls", "ca.crt")
+	began, verify := ask(open, start), "verify-full sslrootcert="+b.folder(cluster, "secret", "tls", "ca.crt")
 	targets := func(c *sharedstorage.Cluster) map[string]port.Member {
 		at, err := b.Instances().Locate(ctx, cluster.Of(writerOf(c)))
 		b.must(err)
@@ -189,6 +193,20 @@ func TestTLSOfACluster(t *testing.T) {
 		}
 	}
 	clients(c, false)
+	for name, at := range targets(c) { // libpq verifies the name as well, and refuses another one
+		for host, refused := range map[string]bool{"": false, "blue.example.com": true} {
+			query := fmt.Sprintf("host=%s port=%d user=postgres dbname=postgres sslmode=verify-full sslrootcert=%s connect_timeout=10", at.Address, at.Port, b.folder(cluster, "secret", "tls", "ca.crt"))
+			if host != "" {
+				query = strings.Replace(query, "host=", "host="+host+" hostaddr=", 1)
+			}
+			psql := exec.CommandContext(ctx, "psql", "-XAtc", "SELECT 1", query)
+			psql.Env = append(os.Environ(), "PGPASSWORD="+password)
+			text, err := psql.CombinedOutput()
+			if (err != nil) != refused || refused && !strings.Contains(string(text), `"blue.example.com"`) {
+				t.Errorf("psql to the %s as %q: %s, %v", name, host, text, err)
+			}
+		}
+	}
 	apply(map[string]any{"require": true}, nil)
 	c = rests("the spec is taken", anything)
 	clients(c, true)
@@ -267,7 +285,8 @@ func TestARunningClusterIsConverted(t *testing.T) {
 	place, err := b.Instances().Locate(b.ctx(), c1.Of("a"))
 	b.must(err)
 	given := t.TempDir()
-	foreign(b, given, net.ParseIP(place.Engine.Host))
+	authority := newIssuer(b)
+	authority.foreign(given, net.ParseIP(place.Engine.Host))
 	files, err := readFiles(given)
 	b.must(err)
 	maps.Copy(files, map[string][]byte{"trust.crt": files["ca.crt"], port.AgentCertificateFile: files["tls.crt"], port.AgentKeyFile: files["tls.key"], port.AgentTrustFile: files["ca.crt"]})
@@ -305,6 +324,45 @@ func TestARunningClusterIsConverted(t *testing.T) {
 		return err
 	})
 	b.until("b", "streams", func(s port.Status) bool { return s.Streaming && s.Upstream == "a" })
+
+	// Each gets its own certificate, and only then callers verify whom they call.
+	certify := func(as, who port.Identity) {
+		certificate, key := as.Files()
+		files[certificate], files[key] = authority.issue(&x509.Certificate{URIs: []*url.URL{who.URL()}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	}
+	all := map[string]port.Identity{"a": port.InstanceIdentity(c1.Of("a")), "b": port.InstanceIdentity(c1.Of("b")), "manager": port.ManagerIdentity(c1)}
+	for _, who := range all {
+		certify(who, who)
+	}
+	files[port.NamedFromFile] = []byte(time.Now().Add(time.Hour).Format(time.RFC3339))
+	store(time.Now().Add(-time.Minute))
+	for _, name := range []string{"a", "b"} {
+		b.until(name, "has its own certificate", func(s port.Status) bool { return s.Identity == all[name].String() })
+	}
+	eventually(t, time.Minute, "the manager has its own certificate", func() error {
+		if top, err := ensure(); err != nil || top.Identity != all["manager"].String() {
+			return fmt.Errorf("%q, %w", top.Identity, err)
+		}
+		return nil
+	})
+	delete(files, port.AgentCertificateFile)
+	delete(files, port.AgentKeyFile)
+	files[port.NamedFromFile] = []byte(time.Now().Add(-time.Second).Format(time.RFC3339))
+	store(time.Now().Add(-time.Minute))
+	manages(true)
+	b.until("b", "streams", func(s port.Status) bool { return s.Streaming && s.Upstream == "a" })
+	certify(all["b"], all["a"]) // as if b's address were a's
+	store(time.Now().Add(-time.Minute))
+	eventually(t, time.Minute, "somebody else at b is refused", func() error {
+		anew := postgres.Engine{Locator: b.Instances(), Clients: &transport.Clients{}} // on a connection of its own
+		if _, err := anew.Status(b.ctx(), c1.Of("b")); err == nil || !strings.Contains(err.Error(), all["b"].String()+" was called, and "+all["a"].String()+" answers there") {
+			return fmt.Errorf("%w", err)
+		}
+		return nil
+	})
+	certify(all["b"], all["b"])
+	store(time.Now().Add(-time.Minute))
+	b.until("b", "is itself again", func(s port.Status) bool { return s.Streaming })
 	close(stop)
 	if err := <-stopped; err != nil || written == 0 {
 		t.Errorf("%d rows, %v", written, err)
@@ -317,7 +375,36 @@ func TestARunningClusterIsConverted(t *testing.T) {
 	if s := b.status("a"); s.Epoch != b.epoch || s.Role != port.Primary {
 		t.Errorf("%+v", s)
 	}
-	if transport.Open(b.tlsFolder(c1)).Roots() == nil {
+
+	// An agent that starts without its files takes no plain calls, and goes on when they are there again.
+	b.must(os.RemoveAll(b.tlsFolder(c1)))
+	former := b.agentOf("b")
+	former.Kill()
+	eventually(t, time.Minute, "the agent of b starts anew", func() error {
+		if _, err := b.Instances().Ensure(b.ctx(), c1, port.Instance{Name: "b"}); err != nil {
+			return err
+		}
+		if now := b.agentOf("b"); now.PID == former.PID || now.PID == 0 {
+			return fmt.Errorf("process %d", now.PID)
+		}
+		return nil
+	})
+	record, err := b.load(c1, "b")
+	b.must(err)
+	eventually(t, time.Minute, "a plain call without files is refused", func() error {
+		conn, err := net.DialTimeout("tcp", join(record.Address, record.Agent), time.Second)
+		if err != nil {
+			return err // it starts
+		}
+		_ = conn.Close()
+		if code, body := b.plainly(c1, join(record.Address, record.Agent), "/v1/status"); code != http.StatusUpgradeRequired {
+			t.Errorf("%d %s", code, body)
+		}
+		return nil
+	})
+	store(time.Now().Add(-time.Minute))
+	b.until("b", "is called again", func(s port.Status) bool { return s.Identity == all["b"].String() })
+	if transport.Open(transport.FolderOptions{Dir: b.tlsFolder(c1), Own: all["a"]}).Roots() == nil {
 		t.Error("the folder has no authorities")
 	}
 }

@@ -56,7 +56,7 @@ type bouncer struct {
 }
 
 func newBouncer(dir string, c Config, log *slog.Logger) (*bouncer, error) {
-	b := &bouncer{config: c, dir: dir, program: c.Program, log: log, output: os.Stderr, tls: transport.Open(c.TLSDir), complete: make(chan struct{})}
+	b := &bouncer{config: c, dir: dir, program: c.Program, log: log, output: os.Stderr, tls: transport.Open(transport.FolderOptions{Dir: c.TLSDir, Own: port.PoolerIdentity(c.Cluster), Memory: filepath.Join(dir, "required-from")}), complete: make(chan struct{})}
 	if b.program == "" {
 		program, err := exec.LookPath("pgbouncer")
 		if err != nil {

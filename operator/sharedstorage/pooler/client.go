@@ -89,7 +89,7 @@ func (p Port) Observe(ctx context.Context, c port.Ref) ([]port.PoolerStatus, err
 			limited, cancel := context.WithTimeout(ctx, answersWithin)
 			defer cancel()
 			st := &found[n]
-			if err := p.ask(limited, at, http.MethodGet, "status", nil, st); err != nil {
+			if err := p.ask(limited, c, at, http.MethodGet, "status", nil, st); err != nil {
 				*st = port.PoolerStatus{Message: err.Error()}
 			}
 			st.Name, st.Node = at.Name, at.Node
@@ -123,7 +123,7 @@ func (p Port) all(ctx context.Context, c port.Ref, limit time.Duration, verb str
 		asking.Go(func() {
 			limited, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
-			if err := p.ask(limited, at, http.MethodPost, verb, in, nil); err != nil {
+			if err := p.ask(limited, c, at, http.MethodPost, verb, in, nil); err != nil {
 				wrong[n] = port.PoolerFailed.Errorf("%s at pooler %s: %w", verb, at.Name, err).With("pooler", at.Name)
 			}
 		})
@@ -132,7 +132,7 @@ func (p Port) all(ctx context.Context, c port.Ref, limit time.Duration, verb str
 	return errors.Join(wrong...)
 }
 
-func (p Port) ask(ctx context.Context, at Endpoint, method, verb string, in, out any) error {
+func (p Port) ask(ctx context.Context, c port.Ref, at Endpoint, method, verb string, in, out any) error {
 	if at.URL == "" {
 		return errors.New("it has no address yet")
 	}
@@ -149,7 +149,7 @@ func (p Port) ask(ctx context.Context, at Endpoint, method, verb string, in, out
 		return err
 	}
 	request.Header.Set("Authorization", "Bearer "+at.Token)
-	response, err := postgres.ClientFor(p.Clients, at.Trust).Do(request)
+	response, err := postgres.ClientFor(p.Clients, at.Trust, port.PoolerIdentity(c)).Do(request)
 	if err != nil {
 		return err
 	}

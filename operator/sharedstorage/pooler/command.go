@@ -75,7 +75,7 @@ func Serve(ctx context.Context, dir string, config Config, log *slog.Logger) err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	server := &http.Server{Handler: handler(s, b), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: handler(s, b), ReadHeaderTimeout: 5 * time.Second, ErrorLog: transport.ErrorLog(log)}
 	var all sync.WaitGroup
 	all.Go(func() { b.run(ctx) })
 	all.Go(func() { s.watchTLS(ctx, b) })

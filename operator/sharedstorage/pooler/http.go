@@ -66,7 +66,7 @@ func handler(s *Supervisor, b *bouncer) http.Handler {
 // status returns what Port.Observe tells of a pooler, besides its place.
 func status(ctx context.Context, s *Supervisor, b *bouncer) port.PoolerStatus {
 	now, paused := s.seen()
-	st := port.PoolerStatus{Name: b.config.Name, Port: b.config.Port, Paused: paused, Writer: now.Target, Settings: now.Settings.Hash(), TLS: b.tls.Certificate() != nil}
+	st := port.PoolerStatus{Name: b.config.Name, Port: b.config.Port, Paused: paused, Writer: now.Target, Settings: now.Settings.Hash(), TLS: b.tls.Certificate() != nil, Identity: b.tls.Identity()}
 	st.Address, _, _ = net.SplitHostPort(b.address())
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

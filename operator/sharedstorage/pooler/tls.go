@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres"
 )
 
@@ -49,7 +50,10 @@ func (t tlsSettings) connection() string {
 func (b *bouncer) tlsNow() tlsSettings {
 	b.tlsLock.Lock()
 	defer b.tlsLock.Unlock()
-	files, err := postgres.ReadCertificate(b.config.TLSDir)
+	files, err := postgres.ReadCertificate(b.config.TLSDir, port.PoolerCertificateFile, port.PoolerKeyFile)
+	if errors.Is(err, errNotExist) { // the operator is of an earlier version: that of the engines
+		files, err = postgres.ReadCertificate(b.config.TLSDir, postgres.CertificateFile, postgres.KeyFile)
+	}
 	if err == nil {
 		sum := sha256.Sum256([]byte(strings.Join(files[:], "")))
 		name := filepath.Join(b.dir, "tls-"+hex.EncodeToString(sum[:6]))

@@ -65,8 +65,9 @@ type Status struct {
 	Restart    bool          `json:"restart,omitempty"`    // a parameter needs a restart
 	Started    time.Time     `json:"started,omitzero"`
 	Archive    ArchiveStatus `json:"archive,omitzero"`
-	TLS        bool          `json:"tls,omitempty"`  // its agent takes calls over TLS
-	Code       string        `json:"code,omitempty"` // fault of the last start or install
+	TLS        bool          `json:"tls,omitempty"`      // its agent takes calls over TLS
+	Identity   string        `json:"identity,omitempty"` // in the certificate of its agent; empty: it has none there
+	Code       string        `json:"code,omitempty"`     // fault of the last start or install
 	Message    string        `json:"message,omitempty"`
 }
 

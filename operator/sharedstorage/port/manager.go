@@ -80,6 +80,7 @@ type Topology struct {
 	Durability string `json:"durability,omitempty"` // strict or available, as in effect
 	SameNode   bool   `json:"sameNode,omitempty"`   // as in effect
 	TLS        bool   `json:"tls,omitempty"`        // it takes calls over TLS
+	Identity   string `json:"identity,omitempty"`   // in its certificate; empty: it has none there
 
 	Code    string `json:"code,omitempty"` // why it does not fail over: FAILOVER_UNSAFE
 	Message string `json:"message,omitempty"`

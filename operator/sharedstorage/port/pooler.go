@@ -53,6 +53,7 @@ type PoolerStatus struct {
 	Waiting  int    `json:"waiting"`            // clients that wait for a connection to the writer
 	Servers  int    `json:"servers"`            // connections to the writer
 	TLS      bool   `json:"tls,omitempty"`      // it takes calls over TLS
+	Identity string `json:"identity,omitempty"` // in its certificate; empty: it has none there
 	Message  string `json:"message,omitempty"`
 }
 

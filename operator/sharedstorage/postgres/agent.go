@@ -49,7 +49,7 @@ type Agent struct {
 	token   *keyFile
 	secret  *keyFile // the password of the cluster
 	tls     *transport.Folder
-	http    *http.Client // to the other agents
+	peers   *transport.Peers // the other agents
 	version string
 
 	kick    chan struct{}
@@ -112,7 +112,7 @@ func NewAgent(dir string, o AgentOptions) (*Agent, error) {
 	a := &Agent{
 		cfg: cfg, name: cfg.Cluster.Instance, srv: srv, grants: o.Grants, log: o.Log, said: o.EngineLog,
 		kick: make(chan struct{}, 1), asking: make(chan struct{}, 1),
-		tls: srv.tls, http: &http.Client{Transport: transport.New(srv.tls)},
+		tls: srv.tls, peers: &transport.Peers{Trust: srv.tls},
 	}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
@@ -172,7 +172,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	tasks.Go(func() { a.lease.Run(serving) })
 	tasks.Go(func() { enginelog.Forward(serving, a.srv.dir, a.name, a.said, a.log) })
 	failed := make(chan error, 1)
-	tasks.Go(func() { failed <- serve(serving, a.cfg.Listen, a.tls, a.handler()) })
+	tasks.Go(func() { failed <- serve(serving, a.cfg.Listen, a.tls, a.log, a.handler()) })
 	ended := make(chan struct{})
 	tasks.Go(func() { defer close(ended); a.loop(ctx) })
 	select {
@@ -184,7 +184,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.finish(serving)
 	stop()
 	tasks.Wait()
-	a.http.CloseIdleConnections()
+	a.peers.CloseIdleConnections()
 	a.disconnect()
 	return err
 }
@@ -375,12 +375,12 @@ func (a *Agent) queryState(ctx context.Context) (s engineState, err error) {
 	return s, err
 }
 
-func serve(ctx context.Context, listen string, certificate *transport.Folder, h http.Handler) error {
+func serve(ctx context.Context, listen string, certificate *transport.Folder, log *slog.Logger, h http.Handler) error {
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
 		return err
 	}
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: transport.ErrorLog(log)}
 	stopped := context.AfterFunc(ctx, func() { _ = s.Close() }) // callers repeat their requests
 	defer stopped()
 	if err = s.Serve(transport.NewListener(l, certificate)); errors.Is(err, http.ErrServerClosed) {

@@ -39,7 +39,7 @@ func (c *certificate) current() string {
 		return c.hash
 	}
 	if c.readAt.IsZero() {
-		if files, err := ReadCertificate(c.srv.path(confName)); err == nil { // of an earlier agent
+		if files, err := ReadCertificate(c.srv.path(confName), CertificateFile, KeyFile); err == nil { // of an earlier agent
 			c.hash = short(strings.Join(files[:], ""))
 		}
 	}
@@ -47,7 +47,7 @@ func (c *certificate) current() string {
 	if c.srv.cfg.TLSDir == "" {
 		return c.hash
 	}
-	files, err := ReadCertificate(c.srv.cfg.TLSDir)
+	files, err := ReadCertificate(c.srv.cfg.TLSDir, CertificateFile, KeyFile)
 	if err != nil {
 		return c.hash
 	}
@@ -77,9 +77,9 @@ func (c *certificate) trust() string {
 // hba returns pg_hba.conf. Without a certificate nobody could log in with TLS, so nobody must.
 func (c *certificate) hba() string { return hba(c.current() != "" && c.srv.tls.ClientsRequired()) }
 
-// ReadCertificate reads certificate, key and authorities from a folder, if they fit together.
-func ReadCertificate(dir string) (files [3]string, err error) {
-	for n, name := range []string{CertificateFile, KeyFile, TrustFile} {
+// ReadCertificate reads the files of a certificate and its key, and TrustFile, from a folder, if they fit together.
+func ReadCertificate(dir, certificate, key string) (files [3]string, err error) {
+	for n, name := range []string{certificate, key, TrustFile} {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			return files, err

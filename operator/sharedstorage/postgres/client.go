@@ -39,12 +39,12 @@ type Engine struct {
 
 var ownClients transport.Clients
 
-// ClientFor returns the client of a cluster. all nil: one of this process.
-func ClientFor(all *transport.Clients, trust transport.Authorities) *http.Client {
+// ClientFor returns the client of a server of a cluster. all nil: one of this process.
+func ClientFor(all *transport.Clients, trust transport.Authorities, who port.Identity) *http.Client {
 	if all == nil {
 		all = &ownClients
 	}
-	return all.For(trust)
+	return all.For(trust, who)
 }
 
 var _ port.Engine = Engine{}
@@ -109,7 +109,7 @@ func call[Out any](ctx context.Context, e Engine, id port.Ref, method, verb stri
 		var none Out
 		return none, err
 	}
-	out, err := request[Out](ctx, ClientFor(e.Clients, p.Trust), p.Agent+"/v1/"+verb, keys(p.Token, p.Former), method, in)
+	out, err := request[Out](ctx, ClientFor(e.Clients, p.Trust, port.InstanceIdentity(id)), p.Agent+"/v1/"+verb, keys(p.Token, p.Former), method, in)
 	if err == nil {
 		return out, nil
 	}

@@ -135,7 +135,7 @@ func (a *Agent) Status(ctx context.Context) (AgentStatus, error) {
 	st := AgentStatus{Name: a.name, Node: a.cfg.Node, Wanted: a.rec.Run, Ahead: a.rec.Ahead, Members: a.rec.Members.Version, Job: a.live.job}
 	st.Installed = installed
 	st.Running, st.Version, st.Lag = running, a.version, -1
-	st.Archive, st.TLS = a.archive.observed(a.rec.Archive), a.tls.Certificate() != nil
+	st.Archive, st.TLS, st.Identity = a.archive.observed(a.rec.Archive), a.tls.Certificate() != nil, a.tls.Identity()
 	st.Parameters, st.Wrote = port.Hash(a.parameters(a.rec)), a.rec.Epoch
 	if err := a.live.fault; err != nil {
 		st.Code, st.Message = string(fault.Of(err).Code), fault.Message(err)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/failsafe"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/lease"
 )
@@ -31,7 +32,7 @@ func (a *Agent) leaseHolder() *lease.Holder {
 				return a.rec.Members.Names, a.rec.Members.Peers
 			},
 			Ask: func(ctx context.Context, p lease.Peer, q failsafe.Question) (failsafe.Answer, error) {
-				return request[failsafe.Answer](ctx, a.http, p.Agent+"/v1/confirm", a.token.keys(), http.MethodPost, q)
+				return request[failsafe.Answer](ctx, a.peers.For(port.InstanceIdentity(a.cfg.Cluster.Of(p.Name))), p.Agent+"/v1/confirm", a.token.keys(), http.MethodPost, q)
 			},
 		},
 	})

@@ -66,7 +66,7 @@ func (m Manager) Ensure(ctx context.Context, c port.Ref, want port.ManagerSpec) 
 		}
 		in.Members = append(in.Members, full)
 	}
-	top, err := request[port.Topology](ctx, ClientFor(m.Clients, place.Trust), place.URL+"/v1/ensure", keys(place.Token, place.Former), http.MethodPost, in)
+	top, err := request[port.Topology](ctx, ClientFor(m.Clients, place.Trust, port.ManagerIdentity(c)), place.URL+"/v1/ensure", keys(place.Token, place.Former), http.MethodPost, in)
 	if err != nil && fault.Of(err) == fault.Unknown && ctx.Err() == nil {
 		return port.Topology{Present: true, Node: place.Node, Address: place.Address, Version: place.Version, Message: err.Error()}, nil
 	}
@@ -149,7 +149,7 @@ func callManager[Out any](ctx context.Context, m Manager, c port.Ref, method, ve
 	if err != nil {
 		return none, err
 	}
-	out, err := request[Out](ctx, ClientFor(m.Clients, place.Trust), place.URL+"/v1/"+verb, keys(place.Token, place.Former), method, in)
+	out, err := request[Out](ctx, ClientFor(m.Clients, place.Trust, port.ManagerIdentity(c)), place.URL+"/v1/"+verb, keys(place.Token, place.Former), method, in)
 	if err != nil && fault.Of(err) == fault.Unknown && !errors.Is(err, context.Canceled) {
 		err = port.ManagerUnreachable.Errorf("%s at the cluster manager of %s: %w", verb, c, err)
 	}

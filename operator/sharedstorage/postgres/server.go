@@ -50,8 +50,10 @@ const (
 	runName    = "run"      // the socket
 	recordName = "record.json"
 	agentName  = "agent.json" // the process of the agent
-	agentLock  = "agent.lock"
-	errorTail  = 1500 // bytes of a log in a message
+
+	requiredName = "required-from" // transport.FolderOptions.Memory
+	agentLock    = "agent.lock"
+	errorTail    = 1500 // bytes of a log in a message
 )
 
 func newServer(dir string, cfg Config) (*server, error) {
@@ -63,7 +65,7 @@ func newServer(dir string, cfg Config) (*server, error) {
 		return nil, err
 	}
 	s := &server{dir: dir, cfg: cfg, as: as, log: slog.New(slog.DiscardHandler)}
-	s.certificate, s.tls = &certificate{srv: s}, transport.Open(cfg.TLSDir)
+	s.certificate, s.tls = &certificate{srv: s}, transport.Open(transport.FolderOptions{Dir: cfg.TLSDir, Own: port.InstanceIdentity(cfg.Cluster), Memory: filepath.Join(dir, requiredName)})
 	for _, folder := range []string{confName, runName} {
 		if err := s.mkdir(s.path(folder)); err != nil {
 			return nil, host.Trouble(err)

@@ -66,7 +66,6 @@ type WatcherOptions struct {
 	Grants lease.Granter   // nil: the GrantFile of Config.GrantDir
 	Store  WatchStateStore // where it stores its state
 	Log    *slog.Logger    // nil: none
-	HTTP   *http.Client    // for calls of agents; nil: a client with short limits
 }
 
 // Watcher is the cluster manager.
@@ -75,7 +74,7 @@ type Watcher struct {
 	grants lease.Granter
 	store  WatchStateStore
 	log    *slog.Logger
-	http   *http.Client
+	peers  *transport.Peers // the agents
 	token  *keyFile
 	tls    *transport.Folder
 	kick   chan struct{}
@@ -105,7 +104,7 @@ type view struct {
 
 // NewWatcher reads the state that an earlier manager has saved.
 func NewWatcher(ctx context.Context, o WatcherOptions) (*Watcher, error) {
-	w := &Watcher{cfg: o.Config, grants: o.Grants, store: o.Store, log: o.Log, http: o.HTTP, tls: transport.Open(o.Config.TLSDir), kick: make(chan struct{}, 1), changed: make(chan struct{})}
+	w := &Watcher{cfg: o.Config, grants: o.Grants, store: o.Store, log: o.Log, tls: transport.Open(transport.FolderOptions{Dir: o.Config.TLSDir, Own: port.ManagerIdentity(o.Config.Cluster)}), kick: make(chan struct{}, 1), changed: make(chan struct{})}
 	if w.cfg.Every <= 0 {
 		w.cfg.Every = host.Duration(time.Second)
 	}
@@ -115,9 +114,7 @@ func NewWatcher(ctx context.Context, o WatcherOptions) (*Watcher, error) {
 	if w.log == nil {
 		w.log = slog.New(slog.DiscardHandler)
 	}
-	if w.http == nil {
-		w.http = &http.Client{Transport: transport.New(w.tls)}
-	}
+	w.peers = &transport.Peers{Trust: w.tls}
 	if w.grants == nil {
 		if w.cfg.GrantDir == "" {
 			return nil, errors.New("the configuration of the cluster manager: grantDir is empty, and no other record of the grant was given")
@@ -142,11 +139,11 @@ func (w *Watcher) Run(ctx context.Context) error {
 	w.running = ctx
 	var watching sync.WaitGroup
 	watching.Go(func() { w.watch(ctx) })
-	err := serve(ctx, w.cfg.Listen, w.tls, w.handler())
+	err := serve(ctx, w.cfg.Listen, w.tls, w.log, w.handler())
 	cancel()
 	watching.Wait()
 	w.tasks.Wait()
-	w.http.CloseIdleConnections()
+	w.peers.CloseIdleConnections()
 	return err
 }
 
@@ -271,7 +268,7 @@ func (w *Watcher) requestStatuses(ctx context.Context, s WatchState, names []str
 func callAgent[Out any](ctx context.Context, w *Watcher, m WatchMember, method, verb string, in any) (Out, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(time.Duration(w.cfg.Every), 500*time.Millisecond)*9/10)
 	defer cancel()
-	return request[Out](ctx, w.http, m.Agent+"/v1/"+verb, w.token.keys(), method, in)
+	return request[Out](ctx, w.peers.For(port.InstanceIdentity(w.cfg.Cluster.Of(m.Name))), m.Agent+"/v1/"+verb, w.token.keys(), method, in)
 }
 
 // change changes the state, in its store first.

@@ -65,7 +65,7 @@ func (w *Watcher) Topology() port.Topology {
 		Present: true, Ready: s.Created && !v.at.IsZero() && now.Sub(v.at) < 10*time.Second+5*time.Duration(w.cfg.Every),
 		Node: w.cfg.Node, Address: w.cfg.Listen, Version: w.cfg.Version, HA: s.HA(now),
 		Writer: v.grant.Writer, Epoch: v.grant.Epoch, Sync: slices.Clone(s.Sync.Names), At: v.at.UTC(), Code: string(v.code), Message: v.message,
-		TLS: w.tls.Certificate() != nil,
+		TLS: w.tls.Certificate() != nil, Identity: w.tls.Identity(),
 	}
 	if s.Durability == Available || !s.Sync.Safe {
 		top.Sync = nil // no reader is known to have every commit

@@ -37,7 +37,7 @@ func (s engines) Status(ctx context.Context, id port.Ref) (port.Status, error) {
 		st := port.Status{
 			Installed: e.installed, Running: e.running, Ready: w.ready(i), Role: e.role, Version: i.Version,
 			Position: e.position, Received: e.position, Timeline: e.timeline, Clean: e.clean && !e.running, Wrote: e.epoch,
-			Parameters: port.Hash(e.wanted), Restart: len(e.pending) > 0, Started: e.started, Code: e.code, Message: e.message, TLS: true,
+			Parameters: port.Hash(e.wanted), Restart: len(e.pending) > 0, Started: e.started, Code: e.code, Message: e.message, TLS: true, Identity: port.InstanceIdentity(id).String(),
 		}
 		switch e.role {
 		case port.Primary:

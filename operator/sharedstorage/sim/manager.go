@@ -34,7 +34,7 @@ func (w *Simulation) topology(c *cluster) port.Topology {
 		return t
 	}
 	t.Ready, t.HA, t.Until, t.Writer, t.Epoch, t.Sync, t.Code, t.Message = true, m.ha, m.until, m.writer, m.epoch, slices.Clone(m.sync), m.code, m.message
-	t.TLS = true
+	t.TLS, t.Identity = true, port.ManagerIdentity(c.ref).String()
 	t.Durability, t.SameNode = cmp.Or(m.spec.Durability, "strict"), m.spec.SameNode
 	for _, name := range slices.Sorted(maps.Keys(m.members)) {
 		t.Members = append(t.Members, m.members[name])

@@ -5,7 +5,8 @@
 // again whenever it changes, so that a new one needs no restart.
 //
 // A client speaks TLS to a server as soon as it knows the authorities of the cluster. It verifies that one of
-// them has signed the certificate, and not the name: the address of a pod is not known when the
-// certificate is made, and the authority signs for one cluster only. Until Trust.Required it still
-// talks plain to a server that has no certificate yet; from then on a token is sent over TLS only.
+// them has signed the certificate for a server, and that the certificate has the port.Identity of the one it calls: not
+// an address, because that of a pod is not known when the certificate is made. Until Trust.Required it still
+// talks plain to a server that has no certificate yet, and until Trust.Named it talks to one that has no identity there;
+// from then on a token is sent to the verified server only, and on no connection from before.
 package transport

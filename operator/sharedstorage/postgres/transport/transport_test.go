@@ -14,6 +14,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,6 +26,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+)
+
+var (
+	here   = port.Ref{Namespace: "default", Name: "blue"}
+	writer = port.InstanceIdentity(here.Of("blue-1"))
+	reader = port.InstanceIdentity(here.Of("blue-2"))
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -68,10 +75,23 @@ func text(kind string, der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// files returns the files of a server of this name.
+// files returns the files of a server of this common name, without an identity.
 func (a *authority) files(name string) map[string]string {
 	a.t.Helper()
-	der, key := a.sign(&x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	return a.issue(name, func(*x509.Certificate) {})
+}
+
+// of returns the files of a server with an identity.
+func (a *authority) of(who port.Identity) map[string]string {
+	a.t.Helper()
+	return a.issue("named", func(c *x509.Certificate) { c.URIs = []*url.URL{who.URL()} })
+}
+
+func (a *authority) issue(name string, change func(*x509.Certificate)) map[string]string {
+	a.t.Helper()
+	c := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	change(c)
+	der, key := a.sign(c)
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		a.t.Fatal(err)
@@ -118,7 +138,7 @@ func over(r *http.Request) string {
 }
 
 func caller(t *testing.T, trust Trust) *http.Client {
-	c := &http.Client{Transport: New(trust)}
+	c := &http.Client{Transport: New(trust, writer)}
 	t.Cleanup(c.CloseIdleConnections)
 	return c
 }
@@ -146,14 +166,14 @@ func TestTransport(t *testing.T) {
 		fault    error
 	}{
 		"both know":                            {own.files("a"), false, Authorities{PEM: own.pem}, "tls hello", nil},
-		"both know and require":                {own.files("a"), true, Authorities{own.pem, now}, "tls hello", nil},
+		"both know and require":                {own.files("a"), true, Authorities{PEM: own.pem, From: now}, "tls hello", nil},
 		"the client does not know yet":         {own.files("a"), false, Authorities{}, "plain hello", nil},
 		"the server requires, a plain client":  {own.files("a"), true, Authorities{}, `{"code":"TLS_REQUIRED","message":"this port takes calls over TLS only"}` + "\n", nil},
-		"the server has no certificate yet":    {nil, false, Authorities{own.pem, later}, "plain hello", nil},
-		"a server without one, required":       {nil, false, Authorities{own.pem, now}, "", Required},
+		"the server has no certificate yet":    {nil, false, Authorities{PEM: own.pem, From: later}, "plain hello", nil},
+		"a server without one, required":       {nil, false, Authorities{PEM: own.pem, From: now}, "", Required},
 		"required, and nothing to verify with": {own.files("a"), false, Authorities{From: now}, "", Required},
-		"another authority":                    {other.files("a"), false, Authorities{own.pem, later}, "", nil},
-		"another authority, required":          {other.files("a"), true, Authorities{own.pem, now}, "", nil},
+		"another authority":                    {other.files("a"), false, Authorities{PEM: own.pem, From: later}, "", nil},
+		"another authority, required":          {other.files("a"), true, Authorities{PEM: own.pem, From: now}, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -162,7 +182,7 @@ func TestTransport(t *testing.T) {
 			if c.required {
 				put(t, dir, past)
 			}
-			address := listen(t, Open(dir))
+			address := listen(t, Open(FolderOptions{Dir: dir}))
 			client := caller(t, c.trust)
 			said, err := say(client, address)
 			if said != c.want || (err == nil) != (c.want != "") || c.fault != nil && !errors.Is(err, c.fault) {
@@ -201,10 +221,10 @@ func TestAnEarlierServer(t *testing.T) {
 	go func() { defer close(done); _ = s.Serve(l) }()
 	defer func() { _ = s.Close(); <-done }()
 	own := newAuthority(t)
-	if said, err := say(caller(t, Authorities{own.pem, time.Now().Add(time.Hour)}), l.Addr().String()); err != nil || said != "plain" {
+	if said, err := say(caller(t, Authorities{PEM: own.pem, From: time.Now().Add(time.Hour)}), l.Addr().String()); err != nil || said != "plain" {
 		t.Errorf("%q, %v", said, err)
 	}
-	if said, err := say(caller(t, Authorities{own.pem, time.Now()}), l.Addr().String()); !errors.Is(err, Required) {
+	if said, err := say(caller(t, Authorities{PEM: own.pem, From: time.Now()}), l.Addr().String()); !errors.Is(err, Required) {
 		t.Errorf("%q, %v", said, err)
 	}
 }
@@ -221,7 +241,7 @@ func due(f *Folder) {
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	f := Open(dir)
+	f := Open(FolderOptions{Dir: dir})
 	address := listen(t, f)
 	client := caller(t, f)
 	becomes := func(name, want string) {
@@ -271,7 +291,7 @@ func TestASlowClient(t *testing.T) {
 	own := newAuthority(t)
 	dir := t.TempDir()
 	put(t, dir, own.files("a"))
-	address := listen(t, Open(dir))
+	address := listen(t, Open(FolderOptions{Dir: dir}))
 	for _, first := range []string{"", "\x16\x03"} {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
@@ -289,6 +309,132 @@ func TestASlowClient(t *testing.T) {
 	}
 }
 
+// Once identities are verified, a server answers a caller only if the caller means it, and before that every server of the
+// cluster does. A certificate that is not for a server, has ended or is of another authority never passes.
+func TestTheServerIsTheOneThatIsMeant(t *testing.T) {
+	t.Parallel()
+	own, other := newAuthority(t), newAuthority(t)
+	named := func(who port.Identity, change func(*x509.Certificate)) map[string]string {
+		return own.issue("named", func(c *x509.Certificate) { c.URIs = []*url.URL{who.URL()}; change(c) })
+	}
+	elsewhere := port.Ref{Namespace: "default", Name: "red", Instance: "blue-1"}
+	for name, c := range map[string]struct {
+		server map[string]string
+		before bool   // it passes before identities are verified
+		after  bool   // and then
+		told   string // by the error
+	}{
+		"the right one":               {own.of(writer), true, true, ""},
+		"another instance":            {own.of(reader), true, false, "pawl://default/blue/instance/blue-1 was called, and pawl://default/blue/instance/blue-2 answers there"},
+		"the cluster manager":         {own.of(port.ManagerIdentity(here)), true, false, "and pawl://default/blue/manager answers there"},
+		"a pooler":                    {own.of(port.PoolerIdentity(here)), true, false, "and pawl://default/blue/pooler answers there"},
+		"an engine, by Service names": {own.issue("blue-rw", func(c *x509.Certificate) { c.DNSNames = []string{"blue-rw", "blue-1"} }), true, false, "and somebody without an identity answers there"},
+		"a common name is no name":    {own.files(writer.String()), true, false, "and somebody without an identity answers there"},
+		"the one of another cluster":  {own.of(port.InstanceIdentity(elsewhere)), true, false, "and pawl://default/red/instance/blue-1 answers there"},
+		"a client's": {named(writer, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }), false, false,
+			"incompatible key usage"},
+		"expired": {named(writer, func(c *x509.Certificate) {
+			c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(-time.Minute)
+		}), false, false, "expired"},
+		"another authority": {other.of(writer), false, false, "unknown authority"},
+	} {
+		for _, verified := range []bool{false, true} {
+			dir := t.TempDir()
+			put(t, dir, c.server)
+			trust := Authorities{PEM: own.pem, From: time.Now().Add(-time.Second)}
+			passes := c.before
+			if verified {
+				trust.NamedFrom, passes = trust.From, c.after
+			}
+			said, err := say(caller(t, trust), listen(t, Open(FolderOptions{Dir: dir})))
+			if (said == "tls hello") != passes || (err == nil) != passes {
+				t.Errorf("%s, identities verified %t: %q, %v", name, verified, said, err)
+			}
+			if err != nil && !strings.Contains(err.Error(), c.told) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+// A process takes the certificate with its own identity, and until there is one that of all.
+func TestTheCertificateOfAProcess(t *testing.T) {
+	t.Parallel()
+	own, dir := newAuthority(t), t.TempDir()
+	f := Open(FolderOptions{Dir: dir, Own: writer})
+	put(t, dir, own.files("all"))
+	if is := f.Identity(); f.Certificate() == nil || is != "" {
+		t.Errorf("%q before it has one", is)
+	}
+	for _, who := range []port.Identity{reader, writer} {
+		certificate, key := who.Files()
+		files := own.of(who)
+		put(t, dir, map[string]string{certificate: files[port.AgentCertificateFile], key: files[port.AgentKeyFile]})
+	}
+	due(f)
+	if is := f.Identity(); is != writer.String() {
+		t.Errorf("it is %q", is)
+	}
+}
+
+// A process that starts when somebody has deleted its files refuses calls without TLS if it required TLS before, until the
+// files say otherwise.
+func TestWhatIsRequiredOutlivesTheFiles(t *testing.T) {
+	t.Parallel()
+	own, dir := newAuthority(t), t.TempDir()
+	o := FolderOptions{Dir: filepath.Join(dir, "tls"), Memory: filepath.Join(dir, "required-from")}
+	again := func() *Folder { return Open(o) }
+	if err := os.Mkdir(o.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if again().Required() {
+		t.Error("required by nobody")
+	}
+	put(t, o.Dir, own.files("a"))
+	put(t, o.Dir, past)
+	if !again().Required() {
+		t.Error("not required")
+	}
+	if err := os.RemoveAll(o.Dir); err != nil {
+		t.Fatal(err)
+	}
+	f := again()
+	address := listen(t, f)
+	if said, err := say(caller(t, Authorities{}), address); err != nil || !strings.Contains(said, "TLS_REQUIRED") {
+		t.Errorf("without its files it says %q, %v", said, err)
+	}
+	if err := os.Mkdir(o.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	put(t, o.Dir, own.files("a"))
+	put(t, o.Dir, map[string]string{port.RequiredFromFile: port.PlainAllowed})
+	due(f)
+	if said, err := say(caller(t, Authorities{}), address); err != nil || said != "plain hello" {
+		t.Errorf("it was allowed, and says %q, %v", said, err)
+	}
+	if again().Required() {
+		t.Error("it was allowed, and is forgotten after a restart")
+	}
+}
+
+// A connection to a server without the right identity that is open when identities become verified carries no token any
+// more.
+func TestAnOpenConnectionToAnother(t *testing.T) {
+	t.Parallel()
+	own, dir := newAuthority(t), t.TempDir()
+	put(t, dir, own.of(reader))
+	address := listen(t, Open(FolderOptions{Dir: dir}))
+	trust := &switched{Authorities: Authorities{PEM: own.pem}}
+	client := caller(t, trust)
+	if said, err := say(client, address); err != nil || said != "tls hello" {
+		t.Fatalf("%q, %v", said, err)
+	}
+	trust.NamedFrom = time.Now().Add(-time.Second)
+	if said, err := say(client, address); err == nil {
+		t.Errorf("it got the token and says %q", said)
+	}
+}
+
 // switched is a Trust whose requirement comes while connections are open.
 type switched struct {
 	Authorities
@@ -302,7 +448,7 @@ func TestAnOpenConnection(t *testing.T) {
 	t.Parallel()
 	own := newAuthority(t)
 	dir := t.TempDir()
-	f := Open(dir)
+	f := Open(FolderOptions{Dir: dir})
 	address := listen(t, f)
 	trust := &switched{}
 	client := caller(t, trust)
@@ -323,11 +469,14 @@ func TestClients(t *testing.T) {
 	own, other := newAuthority(t), newAuthority(t)
 	dir := t.TempDir()
 	put(t, dir, own.files("a"))
-	address := listen(t, Open(dir))
+	address := listen(t, Open(FolderOptions{Dir: dir}))
 	var c Clients
-	a, b := c.For(Authorities{PEM: own.pem}), c.For(Authorities{PEM: other.pem})
+	a, b := c.For(Authorities{PEM: own.pem}, writer), c.For(Authorities{PEM: other.pem}, writer)
 	defer a.CloseIdleConnections()
-	if a == b || a != c.For(Authorities{PEM: own.pem}) {
+	if a == c.For(Authorities{PEM: own.pem}, reader) {
+		t.Error("the clients of two servers are one")
+	}
+	if a == b || a != c.For(Authorities{PEM: own.pem}, writer) {
 		t.Error("the clients of two clusters are one, or those of one are two")
 	}
 	if said, err := say(a, address); err != nil || said != "tls hello" {
@@ -362,7 +511,7 @@ func TestTooManyOpenFiles(t *testing.T) {
 		ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
 	}
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(NewListener(&short{Listener: l}, Open(t.TempDir()))) }()
+	go func() { served <- s.Serve(NewListener(&short{Listener: l}, Open(FolderOptions{Dir: t.TempDir()}))) }()
 	once := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	answer, err := once.Get("http://" + l.Addr().String())
 	if err != nil {
