@@ -156,7 +156,7 @@ func TestRestoreToATimeANameAndTheEnd(t *testing.T) {
 		want string
 	}{
 		{"time", port.Restore{Time: at}, "1 before the backup,2 before the time"},
-		{"name", port.Restore{Name: "upgrade", Label: first.Label}, "1 before the backup,2 before the time,3 after the time"},
+		{"name", port.Restore{Name: "upgrade"}, "1 before the backup,2 before the time,3 after the time"},
 		{"end", port.Restore{}, "1 before the backup,2 before the time,3 after the time,4 the last,5 after the second backup"},
 		{"immediate", port.Restore{Label: first.Label, Consistent: true}, "1 before the backup"},
 	} {
@@ -173,6 +173,8 @@ func TestRestoreToATimeANameAndTheEnd(t *testing.T) {
 		{"early", port.Restore{Time: first.Started.Add(-time.Hour)}, "BACKUP_MISSING"},
 		{"late", port.Restore{Time: time.Now().Add(time.Hour)}, "RESTORE_TARGET_MISSING"},
 		{"unknown", port.Restore{Label: "20200101-000000F"}, "BACKUP_MISSING"},
+		{"unnamed", port.Restore{Name: "downgrade"}, "RESTORE_TARGET_MISSING"},
+		{"younger", port.Restore{Name: "upgrade", Label: second.Label}, "BACKUP_MISSING"},
 	} {
 		c.from.Repository = to
 		if got, err := b.restored("not-"+c.name, c.from); err == nil || !strings.HasPrefix(err.Error(), c.code) {

@@ -44,7 +44,13 @@ func (a *archiver) restore(ctx context.Context, from port.Restore, conf, into st
 	if err != nil {
 		return port.Backup{}, err
 	}
-	chosen, err := pgbackrest.Choose(from, all)
+	var point uint64
+	if from.Name != "" {
+		if point, err = a.restorePoint(ctx, conf, from, all); err != nil {
+			return port.Backup{}, err
+		}
+	}
+	chosen, err := pgbackrest.Choose(from, point, all)
 	if err != nil {
 		return chosen, err
 	}

@@ -167,27 +167,45 @@ func RestoreArgs(r port.Restore, label, into string) []string {
 }
 
 // Choose returns the label of the backup that a restore begins with. The newest one that ended
-// before the target, because a younger one holds what is to be left out. BACKUP_MISSING if there is
-// none.
-func Choose(r port.Restore, have []port.Backup) (port.Backup, error) {
+// before the target, because a younger one holds what is to be left out. point is where the restore
+// point of the target is; 0: the archive has none. BACKUP_MISSING if there is no such backup.
+func Choose(r port.Restore, point uint64, have []port.Backup) (port.Backup, error) {
+	if len(have) == 0 {
+		return port.Backup{}, port.BackupMissing.Errorf("%s has no complete backup", r.Repository.Stanza)
+	}
+	target := r.Time.UTC().Format(time.RFC3339)
+	if r.Name != "" {
+		if point == 0 {
+			return port.Backup{}, port.RestoreTargetMissing.Errorf("the archive of %s has no restore point %s", r.Repository.Stanza, r.Name)
+		}
+		target = fmt.Sprintf("restore point %s at %X/%X", r.Name, point>>32, uint32(point))
+	}
+	late := func(b port.Backup) bool {
+		if r.Name != "" {
+			end, err := parseLSN(b.StopLSN)
+			return err != nil || end > point
+		}
+		return !r.Time.IsZero() && !b.Ended.Before(r.Time)
+	}
 	for _, b := range slices.Backward(have) {
 		switch {
 		case r.Label != "" && b.Label != r.Label:
-		case !r.Time.IsZero() && !b.Ended.Before(r.Time):
-			if r.Label != "" {
-				return port.Backup{}, port.BackupMissing.Errorf("backup %s ended at %s, after the target %s", b.Label, b.Ended.UTC().Format(time.RFC3339), r.Time.UTC().Format(time.RFC3339))
-			}
-		default:
+		case !late(b):
 			return b, nil
+		case r.Label != "":
+			return port.Backup{}, port.BackupMissing.Errorf("backup %s ended at %s, after the target %s", b.Label, b.Ended.UTC().Format(time.RFC3339), target)
 		}
 	}
-	switch {
-	case len(have) == 0:
-		return port.Backup{}, port.BackupMissing.Errorf("%s has no complete backup", r.Repository.Stanza)
-	case r.Label != "":
+	if r.Label != "" {
 		return port.Backup{}, port.BackupMissing.Errorf("%s has no backup %s", r.Repository.Stanza, r.Label)
 	}
-	return port.Backup{}, port.BackupMissing.Errorf("the oldest backup of %s ended at %s, after the target %s", r.Repository.Stanza, have[0].Ended.UTC().Format(time.RFC3339), r.Time.UTC().Format(time.RFC3339))
+	return port.Backup{}, port.BackupMissing.Errorf("the oldest backup of %s ended at %s, after the target %s", r.Repository.Stanza, have[0].Ended.UTC().Format(time.RFC3339), target)
+}
+
+func parseLSN(text string) (at uint64, err error) {
+	var high, low uint32
+	_, err = fmt.Sscanf(text, "%X/%X", &high, &low)
+	return uint64(high)<<32 | uint64(low), err
 }
 
 type info struct {
