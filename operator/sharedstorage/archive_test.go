@@ -3,6 +3,7 @@ package sharedstorage_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -78,32 +79,78 @@ func TestANewWriterArchives(t *testing.T) {
 	})
 }
 
-// A cluster and what is restored from it have one system identifier, so nothing but this check keeps
+// A cluster and what is copied from it have one system identifier, so nothing but this check keeps
 // the new one out of the archive of the other.
-func TestARestoredClusterStaysOutOfTheArchive(t *testing.T) {
-	repository := func(stanza string) func(s *v1alpha1.SharedStorageClusterSpec) {
-		return func(s *v1alpha1.SharedStorageClusterSpec) {
-			s.Backup = &v1alpha1.BackupSpec{Repository: v1alpha1.RepositorySpec{Folder: "/srv/backups", Stanza: stanza}}
-		}
+func TestACopyStaysOutOfTheArchive(t *testing.T) {
+	at := func(stanza string) *v1alpha1.BackupSpec {
+		return &v1alpha1.BackupSpec{Repository: v1alpha1.RepositorySpec{Folder: "/srv/backups", Stanza: stanza}}
 	}
-	for stanza, refused := range map[string]bool{"default-green": true, "": false} {
-		inHarness(t, setup{sim: times()}, func(l *harness) {
-			l.create("green", repository(""))
-			l.awaitRunning("green", 10*time.Minute)
-			l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) {
-				repository(stanza)(s)
-				s.RestoreFrom = &v1alpha1.RestoreSpec{Cluster: "green"}
-			})
-			if refused {
-				l.interrupted(sharedstorage.SpecInvalid.Code, time.Hour)
+	source := at("default-green").Repository
+	own := at("default-blue").Repository
+	for name, c := range map[string]struct {
+		from    func(s *v1alpha1.SharedStorageClusterSpec)
+		stanza  string
+		refused bool
+	}{
+		"restored into the archive of its source": {func(s *v1alpha1.SharedStorageClusterSpec) { s.RestoreFrom = &v1alpha1.RestoreSpec{Cluster: "green"} }, "default-green", true},
+		"restored into an own archive":            {func(s *v1alpha1.SharedStorageClusterSpec) { s.RestoreFrom = &v1alpha1.RestoreSpec{Cluster: "green"} }, "", false},
+		"from the repository of its source":       {func(s *v1alpha1.SharedStorageClusterSpec) { s.RestoreFrom = &v1alpha1.RestoreSpec{Repository: &source} }, "default-green", true},
+		"from its own repository":                 {func(s *v1alpha1.SharedStorageClusterSpec) { s.RestoreFrom = &v1alpha1.RestoreSpec{Repository: &own} }, "", true},
+		"from another repository":                 {func(s *v1alpha1.SharedStorageClusterSpec) { s.RestoreFrom = &v1alpha1.RestoreSpec{Repository: &source} }, "", false},
+		"a clone in the archive of its source":    {func(s *v1alpha1.SharedStorageClusterSpec) { s.CloneFrom = "green" }, "default-green", true},
+		"a clone in an own archive":               {func(s *v1alpha1.SharedStorageClusterSpec) { s.CloneFrom = "green" }, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHarness(t, setup{sim: times()}, func(l *harness) {
+				l.create("green", func(s *v1alpha1.SharedStorageClusterSpec) { s.Backup = at("") })
+				l.awaitRunning("green", 10*time.Minute)
+				l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) {
+					s.Backup = at(c.stanza)
+					c.from(s)
+				})
+				if !c.refused {
+					l.awaitRunning("blue", 10*time.Minute)
+					return
+				}
+				time.Sleep(5 * time.Minute)
+				held := conditionOf(l.observe("blue"), sharedstorage.ProgressingCondition)
+				if held.Status != metav1.ConditionFalse || held.Reason != "BackupRepositoryTaken" || !strings.Contains(held.Message, "default-") {
+					t.Errorf("Progressing: %+v", held)
+				}
+				if archiving := conditionOf(l.observe("blue"), sharedstorage.ArchivingCondition); archiving.Status == metav1.ConditionTrue || archiving.Reason != "BackupRepositoryTaken" {
+					t.Errorf("Archiving: %+v", archiving)
+				}
 				if len(l.sim.Instances(ref("blue"))) > 0 {
 					t.Error("instances were made")
 				}
-				return
-			}
-			l.awaitRunning("blue", 10*time.Minute)
+			})
 		})
 	}
+}
+
+// Also a cluster that archives later than it was copied stays out.
+func TestACopyStaysOutOfTheArchiveLater(t *testing.T) {
+	engine := &archiving{told: map[string]string{}}
+	inHarness(t, setup{sim: times(), options: func(o *sharedstorage.Options) {
+		engine.Engine = o.Ports.Engine
+		o.Ports.Engine = engine
+	}}, func(l *harness) {
+		backup := &v1alpha1.BackupSpec{Repository: v1alpha1.RepositorySpec{Folder: "/srv/backups", Stanza: "shared"}}
+		l.create("green", func(s *v1alpha1.SharedStorageClusterSpec) { s.Backup = backup })
+		l.awaitRunning("green", 10*time.Minute)
+		l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.CloneFrom = "green" })
+		l.awaitRunning("blue", 10*time.Minute)
+		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Backup = backup })
+		time.Sleep(5 * time.Minute)
+		if got := conditionOf(l.observe("blue"), sharedstorage.ArchivingCondition); got.Status != metav1.ConditionFalse || got.Reason != "BackupRepositoryTaken" {
+			t.Errorf("Archiving: %+v", got)
+		}
+		for name, to := range engine.told {
+			if strings.HasPrefix(name, "blue") && to != "" {
+				t.Errorf("%s was told to archive there", name)
+			}
+		}
+	})
 }
 
 // ordered are the backups that the schedule has asked for.

@@ -140,7 +140,10 @@ func (c *Cluster) wrongBackup() error {
 	case r.Repository != nil && r.Repository.Stanza == "":
 		return SpecInvalid.Errorf("restoreFrom.repository: name the stanza")
 	case r.Repository != nil:
-		return place("restoreFrom.repository", *r.Repository)
+		if err := place("restoreFrom.repository", *r.Repository); err != nil {
+			return err
+		}
+		return c.notArchiveOf(PlaceOf(*r.Repository, ""))
 	}
 	return nil
 }
@@ -212,34 +215,75 @@ func (o *Operator) findBackup(ctx context.Context, namespace, name string) (*v1a
 	return b, err
 }
 
-// checkBackup rejects a source that is not there, and an archive that the source still writes: both
-// clusters have one system identifier, so pgBackRest cannot tell them apart.
+// checkBackup rejects a source that is not there, and an archive that is the source's.
 func checkBackup(ctx context.Context, w *work) outcome.Outcome {
 	if w.f.Volume.Writer != "" {
 		return outcome.Done() // it is restored already
 	}
-	source, err := w.source(ctx, "")
-	if err != nil || source.Restore == nil || !source.Restore.Repository.Same(w.f.Repository) {
+	if err := w.o.checkArchive(ctx, w.c); err != nil {
 		return outcome.Fail(err)
 	}
-	from := w.c.Spec.RestoreFrom.Cluster
-	if name := w.c.Spec.RestoreFrom.Backup; name != "" {
-		b, err := w.o.findBackup(ctx, w.ref.Namespace, name)
-		if err != nil {
-			return outcome.Fail(err)
+	_, err := w.source(ctx, "")
+	return outcome.Fail(err)
+}
+
+// PlaceOf returns where a repository is, without its secrets. stanza is the one that a repository without
+// one has.
+func PlaceOf(r v1alpha1.RepositorySpec, stanza string) *port.Repository {
+	place := &port.Repository{Stanza: cmp.Or(r.Stanza, stanza), Folder: r.Folder}
+	if r.S3 != nil {
+		place.S3 = &port.S3{Bucket: r.S3.Bucket, Endpoint: r.S3.Endpoint}
+	}
+	return place
+}
+
+// checkArchive rejects an archive of a new cluster that has the log of the cluster that its data come
+// from, whether that is still there or not. Both have one system identifier, so pgBackRest cannot
+// tell them apart, and their logs differ after the copy under the same names.
+func (o *Operator) checkArchive(ctx context.Context, c *Cluster) error {
+	s := c.Spec
+	if s.Backup == nil || s.RestoreFrom == nil && s.CloneFrom == "" {
+		return nil
+	}
+	var from *port.Repository
+	of := s.CloneFrom
+	switch r := s.RestoreFrom; {
+	case r != nil && r.Repository != nil:
+		from = PlaceOf(*r.Repository, "")
+	case r != nil && r.Backup != "":
+		if o.options.Backups == nil {
+			return nil
 		}
-		from = b.Spec.Cluster
+		b, err := o.options.Backups.Find(ctx, c.Ref.Namespace, r.Backup)
+		if errors.Is(err, control.NotFound) || err == nil && b.Status.Repository == nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		from = PlaceOf(*b.Status.Repository, "")
+	case r != nil:
+		of = r.Cluster
 	}
-	if from == "" || from == w.ref.Name {
-		return outcome.Done() // it goes on where its own archive ends
+	if from == nil {
+		source, err := o.load(ctx, control.Ref{Kind: c.Kind, Namespace: c.Ref.Namespace, Name: of})
+		if errors.Is(err, control.NotFound) || err == nil && source.Spec.Backup == nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		from = PlaceOf(source.Spec.Backup.Repository, source.Stanza())
 	}
-	switch _, err := w.o.load(ctx, control.Ref{Kind: w.c.Kind, Namespace: w.ref.Namespace, Name: from}); {
-	case errors.Is(err, control.NotFound):
-		return outcome.Done()
-	case err != nil:
-		return outcome.Fail(err)
+	return c.notArchiveOf(from)
+}
+
+// notArchiveOf rejects spec.backup if it is this place.
+func (c *Cluster) notArchiveOf(from *port.Repository) error {
+	if c.Spec.Backup == nil || !from.Same(PlaceOf(c.Spec.Backup.Repository, c.Stanza())) {
+		return nil
 	}
-	return outcome.Fail(SpecInvalid.Errorf("backup.repository: cluster %s archives there as %s, and both would write the same segments: name another stanza", from, source.Restore.Repository.Stanza))
+	return port.RepositoryTaken.Errorf("backup.repository: %s is the archive of the cluster that the data come from, and both would write the same segments", from.Place())
 }
 
 // archive tells the engines where to send their log.
