@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
@@ -24,6 +26,7 @@ type archiving struct {
 	mu    sync.Mutex
 	told  map[string]string
 	early []string
+	says  port.ArchiveStatus // of each instance
 }
 
 func (a *archiving) Archive(_ context.Context, id port.Ref, to *port.Repository) error {
@@ -46,6 +49,7 @@ func (a *archiving) Status(ctx context.Context, id port.Ref) (port.Status, error
 	st, err := a.Engine.Status(ctx, id)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	st.Archive = a.says
 	st.Archive.Repository = a.told[id.Instance]
 	return st, err
 }
@@ -159,6 +163,26 @@ type ordered struct {
 
 	mu    sync.Mutex
 	names []string
+	ended map[string]time.Time
+}
+
+func (o *ordered) Find(_ context.Context, namespace, name string) (*v1alpha1.SharedStorageBackup, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !slices.Contains(o.names, name) {
+		return nil, control.NotFoundError(control.Ref{Kind: sharedstorage.BackupKind, Namespace: namespace, Name: name})
+	}
+	b := &v1alpha1.SharedStorageBackup{}
+	if at := o.ended[name]; !at.IsZero() {
+		b.Status.Label, b.Status.EndedAt = "20000101-000000F", new(metav1.NewTime(at))
+	}
+	return b, nil
+}
+
+func (o *ordered) end(name string, at time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ended = map[string]time.Time{name: at}
 }
 
 func (o *ordered) Create(_ context.Context, b *v1alpha1.SharedStorageBackup) error {
@@ -208,6 +232,68 @@ func TestABackupWithEachPlace(t *testing.T) {
 			if got := backups.count(); got != c.want {
 				t.Errorf("%s: %d backups, want %d: %v", c.what, got, c.want, backups.names)
 			}
+		}
+	})
+}
+
+// While the archive is away the condition says how much waits and when it fills the volume. What was
+// given up is a gap in the status until the backup that the operator takes has ended.
+func TestAGapInTheArchive(t *testing.T) {
+	engine, backups := &archiving{told: map[string]string{}}, &ordered{}
+	inHarness(t, setup{sim: times(), options: func(o *sharedstorage.Options) {
+		engine.Engine = o.Ports.Engine
+		o.Ports.Engine, o.Backups = engine, backups
+	}}, func(l *harness) {
+		up(l, "blue")
+		bound := resource.MustParse("1Gi")
+		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) {
+			s.Backup = &v1alpha1.BackupSpec{Repository: v1alpha1.RepositorySpec{Folder: "/srv/backups"}}
+		})
+		time.Sleep(5 * time.Minute)
+		began := time.Now().UTC().Truncate(time.Second)
+		is := func(st port.ArchiveStatus, status metav1.ConditionStatus, reason string, parts ...string) *v1alpha1.ArchiveGap {
+			l.t.Helper()
+			engine.mu.Lock()
+			engine.says = st
+			engine.mu.Unlock()
+			time.Sleep(5 * time.Minute)
+			c := l.observe("blue")
+			got := conditionOf(c, sharedstorage.ArchivingCondition)
+			if got.Status != status || got.Reason != reason || slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(got.Message, part) }) {
+				l.t.Errorf("%+v, want %s %s with %q", got, status, reason, parts)
+			}
+			return c.Status.Backup.Gap
+		}
+		away := port.ArchiveStatus{Waiting: 16, Bytes: 256 << 20, Free: 2560 << 20, Since: began, LastAt: began.Add(-time.Hour), Failing: true, Message: "no route to host"}
+		is(away, metav1.ConditionFalse, "ArchiveFailed", "16 segments (256Mi) wait since", "fill the volume in about ", " minutes if it goes on so", "no route to host")
+		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Backup.MaxWaiting = &bound })
+		is(away, metav1.ConditionFalse, "ArchiveFailed", "the oldest are given up beyond 1Gi")
+
+		given := away
+		given.Dropped, given.DroppedAt = "000000010000000000000007", time.Now().UTC().Add(300*time.Millisecond)
+		gap := is(given, metav1.ConditionFalse, "ArchiveFailed")
+		if gap == nil || gap.Closed != nil || gap.Backup != "" || gap.From == nil || gap.From.After(began) || backups.count() > 0 {
+			t.Fatalf("%+v, %d backups", gap, backups.count())
+		}
+		back := given
+		back.Waiting, back.Bytes, back.Failing, back.LastAt = 0, 0, false, time.Now().UTC()
+		from := gap.From.Time
+		gap = is(back, metav1.ConditionFalse, "ArchiveGap", "000000010000000000000007", from.Format(time.RFC3339), "blue-after-000000010000000000000007")
+		if gap == nil || gap.Backup == "" || backups.count() != 1 || !l.observe("blue").Status.Backup.ArchivedUntil.Time.Equal(from) {
+			t.Fatalf("%+v, %v", gap, backups.names)
+		}
+		ended := time.Now().UTC().Truncate(time.Second)
+		backups.end(gap.Backup, ended)
+		gap = is(back, metav1.ConditionTrue, "Archived")
+		if gap == nil || gap.Closed == nil || !gap.Closed.Time.Equal(ended) || backups.count() != 1 || !gap.From.Time.Equal(from) {
+			t.Errorf("%+v, %v", gap, backups.names)
+		}
+		if until := l.observe("blue").Status.Backup.ArchivedUntil; !until.After(from) {
+			t.Errorf("archived until %s", until)
+		}
+		given.DroppedAt, given.Dropped = time.Now().UTC(), "000000010000000000000020"
+		if gap = is(given, metav1.ConditionFalse, "ArchiveFailed"); gap.Closed != nil || gap.Segment != given.Dropped || !gap.From.After(from) {
+			t.Errorf("a second gap: %+v", gap)
 		}
 	})
 }

@@ -47,8 +47,14 @@ func (o *Operator) Repository(ctx context.Context, c *Cluster) (*port.Repository
 	if r.KeepBackups == 0 && r.KeepDays == 0 {
 		r.KeepBackups = defaultKeep
 	}
+	if b.MaxWaiting != nil {
+		r.MaxWaiting = b.MaxWaiting.Value()
+	}
 	return r, nil
 }
+
+// minWaiting is the least log that may be given up: four segments.
+const minWaiting = 64 << 20
 
 // defaultKeep is the number of full backups that are kept.
 const defaultKeep = 7
@@ -110,6 +116,9 @@ func (c *Cluster) wrongBackup() error {
 		}
 		if b.Every != nil && b.Every.Duration < time.Minute {
 			return SpecInvalid.Errorf("backup.every: %s is less than 1m", b.Every.Duration)
+		}
+		if b.MaxWaiting != nil && b.MaxWaiting.Value() < minWaiting {
+			return SpecInvalid.Errorf("backup.maxWaiting: %s is less than 64Mi", b.MaxWaiting)
 		}
 		if b.Retention.Backups > 0 && b.Retention.Days > 0 || b.Retention.Backups < 0 || b.Retention.Days < 0 {
 			return SpecInvalid.Errorf("backup.retention: either backups or days, and no negative number")
@@ -327,8 +336,7 @@ func (t *repairer) schedule() {
 	} else if !was.Scheduled.Time.Before(due) {
 		return
 	}
-	b := &v1alpha1.SharedStorageBackup{ObjectMeta: metav1.ObjectMeta{Namespace: t.c.Ref.Namespace, Name: t.c.Ref.Name + "-" + due.Format("20060102-150405"),
-		Labels: map[string]string{ScheduledLabel: t.c.Ref.Name}}, Spec: v1alpha1.SharedStorageBackupSpec{Cluster: t.c.Ref.Name, Type: string(port.FullBackup)}}
+	b := scheduledBackup(t.c.Ref, due.Format("20060102-150405"))
 	t.do("the scheduled backup", func(ctx context.Context) error {
 		err := t.o.options.Backups.Create(ctx, b)
 		if err == nil {
@@ -357,7 +365,7 @@ func (c *Cluster) computeBackup() {
 		c.Status.Backup = v1alpha1.BackupStatus{}
 		return
 	}
-	if writer == nil {
+	if writer == nil || isOpen(c.Status.Backup.Gap) {
 		return
 	}
 	st := c.Facts.Engines[writer.Name].Archive
@@ -395,13 +403,15 @@ func archiving(c *Cluster) *metav1.Condition {
 	case st.Failing:
 		since := ""
 		if !st.Since.IsZero() {
-			since = fmt.Sprintf("%d segments wait since %s: ", st.Waiting, st.Since.UTC().Format("15:04:05 MST"))
+			since = waiting(st, f.Repository.MaxWaiting, f.At) + ": "
 		}
 		return new(condition.FromCode(kind, cmp.Or(st.Code, string(port.ArchiveFailed.Code)), since+st.Message))
 	case st.Unreadable:
 		return new(condition.New(kind, metav1.ConditionFalse, "Preparing", "the repository is prepared"))
+	case isOpen(c.Status.Backup.Gap):
+		return new(condition.New(kind, metav1.ConditionFalse, gapReason, "%s", gapMessage(c.Status.Backup.Gap)))
 	case st.Waiting > behind:
-		return new(condition.New(kind, metav1.ConditionFalse, "Behind", "%d segments wait since %s", st.Waiting, st.Since.UTC().Format("15:04:05 MST")))
+		return new(condition.New(kind, metav1.ConditionFalse, "Behind", "%s", waiting(st, f.Repository.MaxWaiting, f.At)))
 	}
 	return new(condition.New(kind, metav1.ConditionTrue, "Archived", "the log of instance %s is archived as %s", writer.ID, c.Stanza()))
 }

@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"encoding/json"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -98,6 +99,12 @@ type BackupSpec struct {
 	Every *metav1.Duration `json:"every,omitempty"`
 	// +kubebuilder:default={backups: 7}
 	Retention RetentionSpec `json:"retention,omitempty"`
+	// MaxWaiting is how much log may wait on the volume for an archive that cannot be reached. What
+	// is beyond is given up, the oldest first: no time from then until the end of the next backup,
+	// which is taken by itself, can be restored (status.backup.gap). Without it nothing is given up,
+	// and the log fills the volume in the end, which stops the writer.
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('64Mi')) >= 0",message="backup.maxWaiting is 64Mi at least"
+	MaxWaiting *resource.Quantity `json:"maxWaiting,omitempty"`
 }
 
 // RetentionSpec says what is kept: a number of full backups, or some days. Either keeps the log
@@ -202,4 +209,20 @@ type BackupStatus struct {
 	Scheduled *metav1.Time `json:"scheduled,omitempty"`
 	// ScheduledTo is the place of that backup. Another place gets a backup at once.
 	ScheduledTo string `json:"scheduledTo,omitempty"`
+	// Gap is the newest part of the log that was given up (spec.backup.maxWaiting).
+	Gap *ArchiveGap `json:"gap,omitempty"`
+}
+
+// ArchiveGap is a time that cannot be restored.
+type ArchiveGap struct {
+	// From is the last time that an earlier backup can be restored to, to 5 minutes.
+	From *metav1.Time `json:"from,omitempty"`
+	// Until is when the last segment was given up.
+	Until metav1.Time `json:"until"`
+	// Segment is the last one that was given up.
+	Segment string `json:"segment"`
+	// Backup is the SharedStorageBackup that closes the gap.
+	Backup string `json:"backup,omitempty"`
+	// Closed is the end of that backup: later times can be restored.
+	Closed *metav1.Time `json:"closed,omitempty"`
 }

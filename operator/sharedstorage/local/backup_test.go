@@ -234,6 +234,58 @@ func TestFailoverLeavesNoGapInTheArchive(t *testing.T) {
 	}
 }
 
+// Log beyond maxWaiting is given up while the archive is away, so that it does not fill the volume. A
+// backup after that closes the gap, and no restore pretends that it has what was in it.
+func TestLogBeyondTheBoundIsGivenUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
+	b, to := withBackups(t)
+	to.MaxWaiting = 64 << 20
+	b.create("w")
+	b.archive(to, "w")
+	b.exec("w", "CREATE TABLE rows (n text); INSERT INTO rows VALUES ('1')")
+	first := b.backup("first", port.FullBackup)
+	if s := b.status("w"); s.Archive.Dropped != "" || s.Archive.Free == 0 {
+		t.Errorf("%+v", s.Archive)
+	}
+	away := to.Folder + ".away"
+	b.must(os.Rename(to.Folder, away))
+	b.must(os.WriteFile(to.Folder, nil, 0o600)) // nobody creates the folder anew
+	for n := 2; n <= 9; n++ {
+		b.exec("w", fmt.Sprintf("INSERT INTO rows VALUES ('%d'); SELECT pg_switch_wal()", n))
+	}
+	s := b.until("w", "gives up", func(s port.Status) bool {
+		return s.Archive.Dropped != "" && s.Archive.Failing && s.Archive.Bytes <= to.MaxWaiting
+	})
+	if s.Archive.Waiting != 4 || s.Archive.Bytes != to.MaxWaiting || s.Archive.DroppedAt.Before(first.Ended) || len(s.Archive.Dropped) != 24 {
+		t.Errorf("%+v", s.Archive)
+	}
+	text, err := b.query("w", "SELECT clock_timestamp()::timestamptz(6)::text")
+	b.must(err)
+	at, err := time.Parse("2006-01-02 15:04:05.999999-07", text)
+	b.must(err)
+	b.exec("w", "INSERT INTO rows VALUES ('a')")
+	b.must(os.Remove(to.Folder))
+	b.must(os.Rename(away, to.Folder))
+	b.flush()
+	second := b.backup("second", port.FullBackup)
+	if got := b.status("w").Archive; got.Dropped < s.Archive.Dropped || !second.Started.After(got.DroppedAt) {
+		t.Errorf("%+v, and the backup began %s", got, second.Started)
+	}
+	if got, err := b.restored("after-the-gap", port.Restore{Repository: to}); err != nil || got != "1,2,3,4,5,6,7,8,9,a" {
+		t.Errorf("after the gap: %q: %v", got, err)
+	}
+	if got, err := b.restored("in-the-gap", port.Restore{Repository: to, Time: at}); err == nil || !strings.HasPrefix(err.Error(), "RESTORE_TARGET_MISSING") {
+		t.Errorf("in the gap: %q: %v", got, err)
+	}
+	to.Stanza = "another" // what one archive lacks is no gap of the next
+	b.archive(to, "w")
+	if got := b.status("w").Archive; got.Dropped != "" {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A check finds a damaged backup, and leaves nothing behind.
 func TestVerifyFindsADamagedBackup(t *testing.T) {
 	b, to := withBackups(t)

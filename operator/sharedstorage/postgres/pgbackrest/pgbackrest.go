@@ -117,6 +117,9 @@ func Conf(r port.Repository, s Server) (string, error) {
 	default:
 		set("repo1-retention-full", "9999999") // the greatest: all stay
 	}
+	if r.MaxWaiting > 0 {
+		set("archive-push-queue-max", strconv.FormatInt(r.MaxWaiting, 10))
+	}
 	set("compress-type", "lz4")
 	set("start-fast", "y")
 	set("io-timeout", "20") // the object store that refuses is asked again for as long
@@ -137,9 +140,24 @@ func Conf(r port.Repository, s Server) (string, error) {
 const NoArchive = "/bin/true"
 
 // ArchiveCommand is the archive_command of an engine with this configuration file. What pgBackRest
-// says goes to a file, because the log of the engine has only its exit code.
-func ArchiveCommand(program, conf, stanza, said string) string {
-	return shell(program) + " --config=" + shell(conf) + " --stanza=" + shell(stanza) + ` archive-push "%p" >` + shell(said) + " 2>&1"
+// says goes to a file, because the log of the engine has only its exit code. What it says of a segment
+// that it gave up is kept in another file, before the engine takes that segment for archived.
+func ArchiveCommand(program, conf, stanza, said, dropped string) string {
+	return shell(program) + " --config=" + shell(conf) + " --stanza=" + shell(stanza) + ` archive-push "%p" >` + shell(said) + " 2>&1" +
+		" && { ! grep -q " + shell(droppedWords) + " " + shell(said) + " || cp " + shell(said) + " " + shell(dropped) + "; }"
+}
+
+// droppedWords are in what archive-push says when it gives up a file of the log.
+const droppedWords = "dropped WAL file"
+
+var droppedFile = regexp.MustCompile(droppedWords + ` '([0-9A-F.a-z]+)'`)
+
+// Dropped returns the file of the log that pgBackRest says to have given up; "": none.
+func Dropped(said string) string {
+	if m := droppedFile.FindStringSubmatch(said); m != nil {
+		return m[1]
+	}
+	return ""
 }
 
 // shell quotes a word for sh. In a command of PostgreSQL % begins a placeholder.

@@ -16,13 +16,13 @@ import (
 var server = pgbackrest.Server{Data: "/data", Port: 5432, Socket: "/run/engine", Run: "/run/locks", CAFile: "/conf/ca.pem"}
 
 func TestConf(t *testing.T) {
-	text, err := pgbackrest.Conf(port.Repository{Stanza: "default-blue", Folder: "/blue", Passphrase: "p", KeepDays: 14,
+	text, err := pgbackrest.Conf(port.Repository{Stanza: "default-blue", Folder: "/blue", Passphrase: "p", KeepDays: 14, MaxWaiting: 1 << 30,
 		S3: &port.S3{Bucket: "backups", Endpoint: "s3.example.com", Region: "eu", KeyID: "id", Secret: "secret", CA: "PEM", PathStyle: true}}, server)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []string{"repo1-path=/blue", "repo1-cipher-type=aes-256-cbc", "repo1-type=s3", "repo1-s3-uri-style=path", "repo1-storage-ca-file=/conf/ca.pem",
-		"repo1-retention-full-type=time", "repo1-retention-full=14", "[default-blue]", "pg1-path=/data"} {
+		"repo1-retention-full-type=time", "repo1-retention-full=14", "archive-push-queue-max=1073741824", "[default-blue]", "pg1-path=/data"} {
 		if !strings.Contains("\n"+text, "\n"+line+"\n") {
 			t.Errorf("%s is missing in\n%s", line, text)
 		}
@@ -52,8 +52,8 @@ func TestCheck(t *testing.T) {
 }
 
 func TestArchiveCommandQuotesItsWords(t *testing.T) {
-	got := pgbackrest.ArchiveCommand("/usr/bin/pgbackrest", "/it's 100%/pgbackrest.conf", "blue", "/run/said")
-	want := `'/usr/bin/pgbackrest' --config='/it'\''s 100%%/pgbackrest.conf' --stanza='blue' archive-push "%p" >'/run/said' 2>&1`
+	got := pgbackrest.ArchiveCommand("/usr/bin/pgbackrest", "/it's 100%/pgbackrest.conf", "blue", "/run/said", "/run/dropped")
+	want := `'/usr/bin/pgbackrest' --config='/it'\''s 100%%/pgbackrest.conf' --stanza='blue' archive-push "%p" >'/run/said' 2>&1 && { ! grep -q 'dropped WAL file' '/run/said' || cp '/run/said' '/run/dropped'; }`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
