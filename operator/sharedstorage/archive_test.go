@@ -226,12 +226,26 @@ func TestABackupWithEachPlace(t *testing.T) {
 			{"an edit that leaves the place", func(s *v1alpha1.SharedStorageClusterSpec) { s.Backup.Retention.Backups = 3 }, 5 * time.Minute, 4},
 			{"no place", func(s *v1alpha1.SharedStorageClusterSpec) { s.Backup = nil }, 5 * time.Minute, 4},
 			{"the place again", to("/srv/two"), 5 * time.Minute, 5},
+			{"mornings in Berlin instead", func(s *v1alpha1.SharedStorageClusterSpec) {
+				s.Backup.Every, s.Backup.Cron, s.Backup.TimeZone = nil, "30 7 * * *", "Europe/Berlin"
+			}, 24 * time.Hour, 6},
+			{"three days", func(*v1alpha1.SharedStorageClusterSpec) {}, 72 * time.Hour, 9},
 		} {
 			l.edit("blue", c.edit)
 			time.Sleep(c.wait)
 			if got := backups.count(); got != c.want {
 				t.Errorf("%s: %d backups, want %d: %v", c.what, got, c.want, backups.names)
 			}
+		}
+		s := l.observe("blue").Status
+		if last := backups.names[len(backups.names)-1]; !strings.HasSuffix(last, "-063000") { // in winter
+			t.Errorf("the last backup is %s", last)
+		}
+		if next := s.Backup.Next; next == nil || next.UTC().Format("15:04") != "06:30" || next.Sub(time.Now()) > 24*time.Hour || next.Time.Before(time.Now()) {
+			t.Errorf("the next backup: %s", next)
+		}
+		if got := conditionOf(l.observe("blue"), sharedstorage.ArchivingCondition); !strings.Contains(got.Message, "the next backup is taken at "+s.Backup.Next.UTC().Format(time.RFC3339)) {
+			t.Errorf("%+v", got)
 		}
 	})
 }

@@ -101,7 +101,13 @@ func (o *Operator) repository(ctx context.Context, namespace string, s v1alpha1.
 	return r, nil
 }
 
-// wrongBackup repeats the CEL rules of the CRD.
+// CheckBackup rejects a spec.backup or a spec.restoreFrom that cannot be: SPEC_INVALID, or
+// BACKUP_REPOSITORY_TAKEN where both name one place.
+func CheckBackup(of port.Ref, s *v1alpha1.SharedStorageClusterSpec) error {
+	return (&Cluster{Ref: of, Spec: *s}).wrongBackup()
+}
+
+// wrongBackup repeats the CEL rules of the CRD, and rejects what they cannot.
 func (c *Cluster) wrongBackup() error {
 	s := c.Spec
 	place := func(field string, r v1alpha1.RepositorySpec) error {
@@ -114,8 +120,8 @@ func (c *Cluster) wrongBackup() error {
 		if err := place("backup.repository", b.Repository); err != nil {
 			return err
 		}
-		if b.Every != nil && b.Every.Duration < time.Minute {
-			return SpecInvalid.Errorf("backup.every: %s is less than 1m", b.Every.Duration)
+		if _, err := backupTimes(b); err != nil {
+			return err
 		}
 		if b.MaxWaiting != nil && b.MaxWaiting.Value() < minWaiting {
 			return SpecInvalid.Errorf("backup.maxWaiting: %s is less than 64Mi", b.MaxWaiting)
@@ -321,40 +327,6 @@ func (w *work) archive(ctx context.Context, id port.Ref, st port.Status) error {
 	return w.call(ctx, func(ctx context.Context) error { return archiver.Archive(ctx, id, w.f.Repository) })
 }
 
-// schedule creates the backup that is due. Its name is that of its time, so that it is created once.
-// The first one to a place is due at once: no earlier backup there joins the log from now on.
-func (t *repairer) schedule() {
-	s := t.c.Spec.Backup
-	writer := t.f.writer()
-	if s == nil || s.Every == nil || t.o.options.Backups == nil || writer == nil || !t.f.known(factRepository) || t.f.Engines[writer.Name].Archive.Unreadable || t.f.Engines[writer.Name].Archive.Repository != t.f.Repository.Hash() {
-		return
-	}
-	was, place := t.c.Status.Backup, t.f.Repository.Place()
-	due := t.f.At.UTC().Truncate(s.Every.Duration).Truncate(time.Second)
-	if was.Scheduled == nil || was.ScheduledTo != place {
-		due = t.f.At.UTC().Truncate(time.Second)
-	} else if !was.Scheduled.Time.Before(due) {
-		return
-	}
-	b := scheduledBackup(t.c.Ref, due.Format("20060102-150405"))
-	t.do("the scheduled backup", func(ctx context.Context) error {
-		err := t.o.options.Backups.Create(ctx, b)
-		if err == nil {
-			t.c.Status.Backup.Scheduled, t.c.Status.Backup.ScheduledTo = new(metav1.NewTime(due)), place
-		}
-		return err
-	})
-}
-
-// nextBackup returns how long it is until the next scheduled backup; 0: none is scheduled.
-func (c *Cluster) nextBackup() time.Duration {
-	if c.Spec.Backup == nil || c.Spec.Backup.Every == nil || c.Facts == nil {
-		return 0
-	}
-	every := c.Spec.Backup.Every.Duration
-	return max(c.Facts.At.UTC().Truncate(every).Add(every).Sub(c.Facts.At), time.Second)
-}
-
 // archivedStep rounds the time up to which the log is archived, so that a busy cluster does not
 // cause a status write a minute.
 const archivedStep = 5 * time.Minute
@@ -364,6 +336,10 @@ func (c *Cluster) computeBackup() {
 	if c.Spec.Backup == nil {
 		c.Status.Backup = v1alpha1.BackupStatus{}
 		return
+	}
+	c.Status.Backup.Next = nil
+	if next := c.nextBackup(); !next.IsZero() {
+		c.Status.Backup.Next = new(metav1.NewTime(next.UTC()))
 	}
 	if writer == nil || isOpen(c.Status.Backup.Gap) {
 		return
@@ -413,7 +389,11 @@ func archiving(c *Cluster) *metav1.Condition {
 	case st.Waiting > behind:
 		return new(condition.New(kind, metav1.ConditionFalse, "Behind", "%s", waiting(st, f.Repository.MaxWaiting, f.At)))
 	}
-	return new(condition.New(kind, metav1.ConditionTrue, "Archived", "the log of instance %s is archived as %s", writer.ID, c.Stanza()))
+	next := ""
+	if at := c.nextBackup(); !at.IsZero() {
+		next = ", and the next backup is taken at " + at.Format(time.RFC3339)
+	}
+	return new(condition.New(kind, metav1.ConditionTrue, "Archived", "the log of instance %s is archived as %s%s", writer.ID, c.Stanza(), next))
 }
 
 // behind is the number of waiting segments (of 16 MB) from which on the archive is behind.

@@ -91,12 +91,22 @@ type SharedStorageBackupStatus struct {
 }
 
 // BackupSpec makes a cluster archive its log, and take backups.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.every) && has(self.cron))",message="backup: either every or cron"
+// +kubebuilder:validation:XValidation:rule="!has(self.timeZone) || has(self.cron)",message="backup.timeZone is that of backup.cron, which is missing"
 type BackupSpec struct {
 	Repository RepositorySpec `json:"repository"`
 	// Every is the time between two scheduled full backups, such as 24h. Without it only
 	// SharedStorageBackups that somebody creates are taken.
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="backup.every is at least 1m"
 	Every *metav1.Duration `json:"every,omitempty"`
+	// Cron says when full backups are taken, instead of every: minute, hour, day of month, month, day
+	// of week, such as "30 2 * * *", or @daily and its like.
+	// +kubebuilder:validation:MaxLength=200
+	Cron string `json:"cron,omitempty"`
+	// TimeZone of cron by its IANA name, such as Europe/Berlin; default UTC.
+	// +kubebuilder:validation:MaxLength=100
+	TimeZone string `json:"timeZone,omitempty"`
 	// +kubebuilder:default={backups: 7}
 	Retention RetentionSpec `json:"retention,omitempty"`
 	// MaxWaiting is how much log may wait on the volume for an archive that cannot be reached. What
@@ -207,6 +217,8 @@ type BackupStatus struct {
 	ArchivedUntil *metav1.Time `json:"archivedUntil,omitempty"`
 	// Scheduled is the time of the last scheduled backup.
 	Scheduled *metav1.Time `json:"scheduled,omitempty"`
+	// Next is the time of the next scheduled backup.
+	Next *metav1.Time `json:"next,omitempty"`
 	// ScheduledTo is the place of that backup. Another place gets a backup at once.
 	ScheduledTo string `json:"scheduledTo,omitempty"`
 	// Gap is the newest part of the log that was given up (spec.backup.maxWaiting).

@@ -352,6 +352,10 @@ func (in *BackupStatus) DeepCopyInto(out *BackupStatus) {
 		in, out := &in.Scheduled, &out.Scheduled
 		*out = (*in).DeepCopy()
 	}
+	if in.Next != nil {
+		in, out := &in.Next, &out.Next
+		*out = (*in).DeepCopy()
+	}
 	if in.Gap != nil {
 		in, out := &in.Gap, &out.Gap
 		*out = new(ArchiveGap)
