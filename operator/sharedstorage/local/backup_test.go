@@ -234,6 +234,45 @@ func TestFailoverLeavesNoGapInTheArchive(t *testing.T) {
 	}
 }
 
+// A writer that dies after it has archived log of its timeline, and before another instance has received
+// from it, leaves names that the next writer uses too. That is told, with the remedy, and not as an
+// archive that cannot be reached.
+func TestArchiveOfTwoPromotionsToOneTimeline(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
+	b, to := withBackups(t)
+	b.create("w", "r1", "r2")
+	b.archive(to, "w", "r1", "r2")
+	b.exec("w", "CREATE TABLE rows (n text); INSERT INTO rows VALUES ('1')")
+	b.backup("first", port.FullBackup)
+	b.flush()
+	promote := func(name string) {
+		b.crash(b.folder(c1, "instances", b.writer))
+		b.epoch++
+		b.writer = name
+		b.must(b.ports.Storage.Grant(b.ctx(), c1, name, b.epoch))
+		b.must(b.ports.Engine.Promote(b.ctx(), c1.Of(name), b.epoch))
+		b.until(name, "writes", func(s port.Status) bool { return s.Ready && s.Role == port.Primary })
+	}
+	promote("r1") // r2 does not follow it
+	b.exec("r1", "INSERT INTO rows VALUES ('of r1')")
+	b.flush()
+	promote("r2")
+	b.exec("r2", "INSERT INTO rows VALUES ('of r2'); SELECT pg_switch_wal()")
+	b.until("r2", "tells the conflict", func(s port.Status) bool { return s.Archive.Failing && s.Archive.Code == "ARCHIVE_CONFLICT" })
+	to.Stanza = "another"
+	b.must(b.archiver().Archive(b.ctx(), c1.Of("r2"), &to))
+	b.until("r2", "has a new stanza", func(s port.Status) bool { return s.Archive.Repository == to.Hash() && !s.Archive.Unreadable })
+	b.exec("r2", "INSERT INTO rows VALUES ('2'); SELECT pg_switch_wal()") // an archiver that failed tries again with the next segment, or after a minute
+	b.archive(to, "r2")
+	b.backup("second", port.FullBackup)
+	b.flush()
+	if got, err := b.restored("after-the-conflict", port.Restore{Repository: to}); err != nil || got != "1,2,of r2" {
+		t.Errorf("%q: %v", got, err)
+	}
+}
+
 // Log beyond maxWaiting is given up while the archive is away, so that it does not fill the volume. A
 // backup after that closes the gap, and no restore pretends that it has what was in it.
 func TestLogBeyondTheBoundIsGivenUp(t *testing.T) {

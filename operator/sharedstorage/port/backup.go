@@ -185,6 +185,8 @@ var (
 		"Nothing there is changed. Give the cluster another spec.backup.repository.stanza, or move the old backups away.")
 	ArchiveFailed = declareBackup("ARCHIVE_FAILED", fault.Blocked, "the log is not archived",
 		"What is newer than the last archived segment cannot be restored. Mend what the message names; the log waits on the volume and is archived by itself. See to the space there.")
+	ArchiveConflict = declareBackup("ARCHIVE_CONFLICT", fault.Blocked, "the archive has another file under the name of one of the log",
+		"Two writers were promoted to one timeline, and the first has archived its history; trying again does not help. Set another spec.backup.repository.stanza: the log goes there, and with a schedule a backup at once; otherwise take one. The old stanza can be restored up to the first promotion.")
 	BackupFailed = declareBackup("BACKUP_FAILED", fault.Blocked, "a base backup has failed",
 		"Mend what the message names and resume the run: what is complete in the repository is used again. Earlier backups are as they were.")
 	BackupMissing = declareBackup("BACKUP_MISSING", fault.Invalid, "the repository has no backup that fits",

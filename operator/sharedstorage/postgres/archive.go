@@ -181,7 +181,8 @@ func (a *archiver) observe(ctx context.Context, r *port.Repository) error {
 	}
 	if st.Failing && st.Code == "" {
 		said, _ := os.ReadFile(a.srv.path(runName, archiveSaid)) // without it the code says enough
-		st.Code, st.Message = string(port.ArchiveFailed.Code), pgbackrest.Message(string(said))
+		err := pgbackrest.ArchiveFault(string(said))
+		st.Code, st.Message = string(fault.Of(err).Code), fault.Message(err)
 	}
 	if j := a.jobs["backup"]; j != nil && j.State == port.JobDone {
 		st.Backup, st.BackupAt = j.Label, j.Ended

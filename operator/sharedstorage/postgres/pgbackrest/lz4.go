@@ -7,8 +7,9 @@ import (
 
 var errLZ4 = errors.New("the file is no complete LZ4 frame")
 
-// unlz4 decompresses one LZ4 frame (lz4_Frame_format.md of the LZ4 project). It does not check the
-// checksums: each record of the log has one of its own.
+// unlz4 decompresses one LZ4 frame: a header, blocks with their sizes, a size of 0. A block is
+// sequences of literals and of a repetition. It does not check the checksums: each record of the log
+// has one of its own.
 func unlz4(in []byte) ([]byte, error) {
 	const magic, header = 0x184D2204, 7
 	if len(in) < header || binary.LittleEndian.Uint32(in) != magic {

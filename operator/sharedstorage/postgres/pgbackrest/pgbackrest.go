@@ -295,11 +295,19 @@ func Fault(other *fault.Kind, exit int, said string) error {
 	switch {
 	case exit == exitStanzaOther, exit == exitArchiveOther && strings.Contains(said, "system-id"):
 		return port.RepositoryTaken.Errorf("%s", text)
+	case conflict.MatchString(text):
+		return port.ArchiveConflict.Errorf("%s", text)
 	case exit == exitBackupAbsent:
 		return port.BackupMissing.Errorf("%s", text)
 	}
 	return other.Errorf("%s", text)
 }
+
+// ArchiveFault makes a fault of what archive-push said.
+func ArchiveFault(said string) error { return Fault(port.ArchiveFailed, 0, said) }
+
+// conflict is what archive-push says of a file that is in the archive with another content.
+var conflict = regexp.MustCompile(`already exists in .* with a different checksum`)
 
 var (
 	errorLine = regexp.MustCompile(`(?m)P\d+\s+ERROR: (.*(?:\n +.*)*)`)

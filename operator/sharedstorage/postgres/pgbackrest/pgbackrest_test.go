@@ -104,6 +104,12 @@ func TestMessage(t *testing.T) {
 	if got := pgbackrest.Message(more); got != "unable to find a valid repository: repo1: [FileOpenError] unable to open '/r'" {
 		t.Error(got)
 	}
+	if err := pgbackrest.ArchiveFault("P00  ERROR: [045]: WAL file '00000002.history' already exists in the repo1 archive with a different checksum"); !errors.Is(err, port.ArchiveConflict) {
+		t.Error(err)
+	}
+	if err := pgbackrest.ArchiveFault("P00  ERROR: [082]: unable to push"); !errors.Is(err, port.ArchiveFailed) {
+		t.Error(err)
+	}
 	if err := pgbackrest.Fault(port.BackupFailed, 28, "P00  ERROR: [028]: backup and archive info files exist but do not match the database"); !errors.Is(err, port.RepositoryTaken) {
 		t.Error(err)
 	}
