@@ -3,12 +3,15 @@ package sharedstorage_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
@@ -23,6 +26,7 @@ type archiving struct {
 	mu    sync.Mutex
 	told  map[string]string
 	early []string
+	says  port.ArchiveStatus // of each instance
 }
 
 func (a *archiving) Archive(_ context.Context, id port.Ref, to *port.Repository) error {
@@ -45,6 +49,7 @@ func (a *archiving) Status(ctx context.Context, id port.Ref) (port.Status, error
 	st, err := a.Engine.Status(ctx, id)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	st.Archive = a.says
 	st.Archive.Repository = a.told[id.Instance]
 	return st, err
 }
@@ -78,32 +83,78 @@ func TestANewWriterArchives(t *testing.T) {
 	})
 }
 
-// A cluster and what is restored from it have one system identifier, so nothing but this check keeps
+// A cluster and what is copied from it have one system identifier, so nothing but this check keeps
 // the new one out of the archive of the other.
-func TestARestoredClusterStaysOutOfTheArchive(t *testing.T) {
-	repository := func(stanza string) func(s *v1alpha1.SharedStorageClusterSpec) {
-		return func(s *v1alpha1.SharedStorageClusterSpec) {
-			s.Backup = &v1alpha1.BackupSpec{Repository: v1alpha1.RepositorySpec{Folder: "/srv/backups", Stanza: stanza}}
-		}
+func TestACopyStaysOutOfTheArchive(t *testing.T) {
+	at := func(stanza string) *v1alpha1.BackupSpec {
+		return &v1alpha1.BackupSpec{Repository: v1alpha1.RepositorySpec{Folder: "/srv/backups", Stanza: stanza}}
 	}
-	for stanza, refused := range map[string]bool{"default-green": true, "": false} {
-		inHarness(t, setup{sim: times()}, func(l *harness) {
-			l.create("green", repository(""))
-			l.awaitRunning("green", 10*time.Minute)
-			l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) {
-				repository(stanza)(s)
-				s.RestoreFrom = &v1alpha1.RestoreSpec{Cluster: "green"}
-			})
-			if refused {
-				l.interrupted(sharedstorage.SpecInvalid.Code, time.Hour)
+	source := at("default-green").Repository
+	own := at("default-blue").Repository
+	for name, c := range map[string]struct {
+		from    func(s *v1alpha1.SharedStorageClusterSpec)
+		stanza  string
+		refused bool
+	}{
+		"restored into the archive of its source": {func(s *v1alpha1.SharedStorageClusterSpec) { s.RestoreFrom = &v1alpha1.RestoreSpec{Cluster: "green"} }, "default-green", true},
+		"restored into an own archive":            {func(s *v1alpha1.SharedStorageClusterSpec) { s.RestoreFrom = &v1alpha1.RestoreSpec{Cluster: "green"} }, "", false},
+		"from the repository of its source":       {func(s *v1alpha1.SharedStorageClusterSpec) { s.RestoreFrom = &v1alpha1.RestoreSpec{Repository: &source} }, "default-green", true},
+		"from its own repository":                 {func(s *v1alpha1.SharedStorageClusterSpec) { s.RestoreFrom = &v1alpha1.RestoreSpec{Repository: &own} }, "", true},
+		"from another repository":                 {func(s *v1alpha1.SharedStorageClusterSpec) { s.RestoreFrom = &v1alpha1.RestoreSpec{Repository: &source} }, "", false},
+		"a clone in the archive of its source":    {func(s *v1alpha1.SharedStorageClusterSpec) { s.CloneFrom = "green" }, "default-green", true},
+		"a clone in an own archive":               {func(s *v1alpha1.SharedStorageClusterSpec) { s.CloneFrom = "green" }, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHarness(t, setup{sim: times()}, func(l *harness) {
+				l.create("green", func(s *v1alpha1.SharedStorageClusterSpec) { s.Backup = at("") })
+				l.awaitRunning("green", 10*time.Minute)
+				l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) {
+					s.Backup = at(c.stanza)
+					c.from(s)
+				})
+				if !c.refused {
+					l.awaitRunning("blue", 10*time.Minute)
+					return
+				}
+				time.Sleep(5 * time.Minute)
+				held := conditionOf(l.observe("blue"), sharedstorage.ProgressingCondition)
+				if held.Status != metav1.ConditionFalse || held.Reason != "BackupRepositoryTaken" || !strings.Contains(held.Message, "default-") {
+					t.Errorf("Progressing: %+v", held)
+				}
+				if archiving := conditionOf(l.observe("blue"), sharedstorage.ArchivingCondition); archiving.Status == metav1.ConditionTrue || archiving.Reason != "BackupRepositoryTaken" {
+					t.Errorf("Archiving: %+v", archiving)
+				}
 				if len(l.sim.Instances(ref("blue"))) > 0 {
 					t.Error("instances were made")
 				}
-				return
-			}
-			l.awaitRunning("blue", 10*time.Minute)
+			})
 		})
 	}
+}
+
+// Also a cluster that archives later than it was copied stays out.
+func TestACopyStaysOutOfTheArchiveLater(t *testing.T) {
+	engine := &archiving{told: map[string]string{}}
+	inHarness(t, setup{sim: times(), options: func(o *sharedstorage.Options) {
+		engine.Engine = o.Ports.Engine
+		o.Ports.Engine = engine
+	}}, func(l *harness) {
+		backup := &v1alpha1.BackupSpec{Repository: v1alpha1.RepositorySpec{Folder: "/srv/backups", Stanza: "shared"}}
+		l.create("green", func(s *v1alpha1.SharedStorageClusterSpec) { s.Backup = backup })
+		l.awaitRunning("green", 10*time.Minute)
+		l.create("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.CloneFrom = "green" })
+		l.awaitRunning("blue", 10*time.Minute)
+		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Backup = backup })
+		time.Sleep(5 * time.Minute)
+		if got := conditionOf(l.observe("blue"), sharedstorage.ArchivingCondition); got.Status != metav1.ConditionFalse || got.Reason != "BackupRepositoryTaken" {
+			t.Errorf("Archiving: %+v", got)
+		}
+		for name, to := range engine.told {
+			if strings.HasPrefix(name, "blue") && to != "" {
+				t.Errorf("%s was told to archive there", name)
+			}
+		}
+	})
 }
 
 // ordered are the backups that the schedule has asked for.
@@ -112,6 +163,26 @@ type ordered struct {
 
 	mu    sync.Mutex
 	names []string
+	ended map[string]time.Time
+}
+
+func (o *ordered) Find(_ context.Context, namespace, name string) (*v1alpha1.SharedStorageBackup, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !slices.Contains(o.names, name) {
+		return nil, control.NotFoundError(control.Ref{Kind: sharedstorage.BackupKind, Namespace: namespace, Name: name})
+	}
+	b := &v1alpha1.SharedStorageBackup{}
+	if at := o.ended[name]; !at.IsZero() {
+		b.Status.Label, b.Status.EndedAt = "20000101-000000F", new(metav1.NewTime(at))
+	}
+	return b, nil
+}
+
+func (o *ordered) end(name string, at time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ended = map[string]time.Time{name: at}
 }
 
 func (o *ordered) Create(_ context.Context, b *v1alpha1.SharedStorageBackup) error {
@@ -155,12 +226,88 @@ func TestABackupWithEachPlace(t *testing.T) {
 			{"an edit that leaves the place", func(s *v1alpha1.SharedStorageClusterSpec) { s.Backup.Retention.Backups = 3 }, 5 * time.Minute, 4},
 			{"no place", func(s *v1alpha1.SharedStorageClusterSpec) { s.Backup = nil }, 5 * time.Minute, 4},
 			{"the place again", to("/srv/two"), 5 * time.Minute, 5},
+			{"mornings in Berlin instead", func(s *v1alpha1.SharedStorageClusterSpec) {
+				s.Backup.Every, s.Backup.Cron, s.Backup.TimeZone = nil, "30 7 * * *", "Europe/Berlin"
+			}, 24 * time.Hour, 6},
+			{"three days", func(*v1alpha1.SharedStorageClusterSpec) {}, 72 * time.Hour, 9},
 		} {
 			l.edit("blue", c.edit)
 			time.Sleep(c.wait)
 			if got := backups.count(); got != c.want {
 				t.Errorf("%s: %d backups, want %d: %v", c.what, got, c.want, backups.names)
 			}
+		}
+		s := l.observe("blue").Status
+		if last := backups.names[len(backups.names)-1]; !strings.HasSuffix(last, "-063000") { // in winter
+			t.Errorf("the last backup is %s", last)
+		}
+		if next := s.Backup.Next; next == nil || next.UTC().Format("15:04") != "06:30" || next.Sub(time.Now()) > 24*time.Hour || next.Time.Before(time.Now()) {
+			t.Errorf("the next backup: %s", next)
+		}
+		if got := conditionOf(l.observe("blue"), sharedstorage.ArchivingCondition); !strings.Contains(got.Message, "the next backup is taken at "+s.Backup.Next.UTC().Format(time.RFC3339)) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// While the archive is away the condition says how much waits and when it fills the volume. What was
+// given up is a gap in the status until the backup that the operator takes has ended.
+func TestAGapInTheArchive(t *testing.T) {
+	engine, backups := &archiving{told: map[string]string{}}, &ordered{}
+	inHarness(t, setup{sim: times(), options: func(o *sharedstorage.Options) {
+		engine.Engine = o.Ports.Engine
+		o.Ports.Engine, o.Backups = engine, backups
+	}}, func(l *harness) {
+		up(l, "blue")
+		bound := resource.MustParse("1Gi")
+		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) {
+			s.Backup = &v1alpha1.BackupSpec{Repository: v1alpha1.RepositorySpec{Folder: "/srv/backups"}}
+		})
+		time.Sleep(5 * time.Minute)
+		began := time.Now().UTC().Truncate(time.Second)
+		is := func(st port.ArchiveStatus, status metav1.ConditionStatus, reason string, parts ...string) *v1alpha1.ArchiveGap {
+			l.t.Helper()
+			engine.mu.Lock()
+			engine.says = st
+			engine.mu.Unlock()
+			time.Sleep(5 * time.Minute)
+			c := l.observe("blue")
+			got := conditionOf(c, sharedstorage.ArchivingCondition)
+			if got.Status != status || got.Reason != reason || slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(got.Message, part) }) {
+				l.t.Errorf("%+v, want %s %s with %q", got, status, reason, parts)
+			}
+			return c.Status.Backup.Gap
+		}
+		away := port.ArchiveStatus{Waiting: 16, Bytes: 256 << 20, Free: 2560 << 20, Since: began, LastAt: began.Add(-time.Hour), Failing: true, Message: "no route to host"}
+		is(away, metav1.ConditionFalse, "ArchiveFailed", "16 segments (256Mi) wait since", "fill the volume in about ", " minutes if it goes on so", "no route to host")
+		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Backup.MaxWaiting = &bound })
+		is(away, metav1.ConditionFalse, "ArchiveFailed", "the oldest are given up beyond 1Gi")
+
+		given := away
+		given.Dropped, given.DroppedAt = "000000010000000000000007", time.Now().UTC().Add(300*time.Millisecond)
+		gap := is(given, metav1.ConditionFalse, "ArchiveFailed")
+		if gap == nil || gap.Closed != nil || gap.Backup != "" || gap.From == nil || gap.From.After(began) || backups.count() > 0 {
+			t.Fatalf("%+v, %d backups", gap, backups.count())
+		}
+		back := given
+		back.Waiting, back.Bytes, back.Failing, back.LastAt = 0, 0, false, time.Now().UTC()
+		from := gap.From.Time
+		gap = is(back, metav1.ConditionFalse, "ArchiveGap", "000000010000000000000007", from.Format(time.RFC3339), "blue-after-000000010000000000000007")
+		if gap == nil || gap.Backup == "" || backups.count() != 1 || !l.observe("blue").Status.Backup.ArchivedUntil.Time.Equal(from) {
+			t.Fatalf("%+v, %v", gap, backups.names)
+		}
+		ended := time.Now().UTC().Truncate(time.Second)
+		backups.end(gap.Backup, ended)
+		gap = is(back, metav1.ConditionTrue, "Archived")
+		if gap == nil || gap.Closed == nil || !gap.Closed.Time.Equal(ended) || backups.count() != 1 || !gap.From.Time.Equal(from) {
+			t.Errorf("%+v, %v", gap, backups.names)
+		}
+		if until := l.observe("blue").Status.Backup.ArchivedUntil; !until.After(from) {
+			t.Errorf("archived until %s", until)
+		}
+		given.DroppedAt, given.Dropped = time.Now().UTC(), "000000010000000000000020"
+		if gap = is(given, metav1.ConditionFalse, "ArchiveFailed"); gap.Closed != nil || gap.Segment != given.Dropped || !gap.From.After(from) {
+			t.Errorf("a second gap: %+v", gap)
 		}
 	})
 }

@@ -47,8 +47,14 @@ func (o *Operator) Repository(ctx context.Context, c *Cluster) (*port.Repository
 	if r.KeepBackups == 0 && r.KeepDays == 0 {
 		r.KeepBackups = defaultKeep
 	}
+	if b.MaxWaiting != nil {
+		r.MaxWaiting = b.MaxWaiting.Value()
+	}
 	return r, nil
 }
+
+// minWaiting is the least log that may be given up: four segments.
+const minWaiting = 64 << 20
 
 // defaultKeep is the number of full backups that are kept.
 const defaultKeep = 7
@@ -95,7 +101,13 @@ func (o *Operator) repository(ctx context.Context, namespace string, s v1alpha1.
 	return r, nil
 }
 
-// wrongBackup repeats the CEL rules of the CRD.
+// CheckBackup rejects a spec.backup or a spec.restoreFrom that cannot be: SPEC_INVALID, or
+// BACKUP_REPOSITORY_TAKEN where both name one place.
+func CheckBackup(of port.Ref, s *v1alpha1.SharedStorageClusterSpec) error {
+	return (&Cluster{Ref: of, Spec: *s}).wrongBackup()
+}
+
+// wrongBackup repeats the CEL rules of the CRD, and rejects what they cannot.
 func (c *Cluster) wrongBackup() error {
 	s := c.Spec
 	place := func(field string, r v1alpha1.RepositorySpec) error {
@@ -108,8 +120,11 @@ func (c *Cluster) wrongBackup() error {
 		if err := place("backup.repository", b.Repository); err != nil {
 			return err
 		}
-		if b.Every != nil && b.Every.Duration < time.Minute {
-			return SpecInvalid.Errorf("backup.every: %s is less than 1m", b.Every.Duration)
+		if _, err := backupTimes(b); err != nil {
+			return err
+		}
+		if b.MaxWaiting != nil && b.MaxWaiting.Value() < minWaiting {
+			return SpecInvalid.Errorf("backup.maxWaiting: %s is less than 64Mi", b.MaxWaiting)
 		}
 		if b.Retention.Backups > 0 && b.Retention.Days > 0 || b.Retention.Backups < 0 || b.Retention.Days < 0 {
 			return SpecInvalid.Errorf("backup.retention: either backups or days, and no negative number")
@@ -140,7 +155,10 @@ func (c *Cluster) wrongBackup() error {
 	case r.Repository != nil && r.Repository.Stanza == "":
 		return SpecInvalid.Errorf("restoreFrom.repository: name the stanza")
 	case r.Repository != nil:
-		return place("restoreFrom.repository", *r.Repository)
+		if err := place("restoreFrom.repository", *r.Repository); err != nil {
+			return err
+		}
+		return c.notArchiveOf(PlaceOf(*r.Repository, ""))
 	}
 	return nil
 }
@@ -212,34 +230,75 @@ func (o *Operator) findBackup(ctx context.Context, namespace, name string) (*v1a
 	return b, err
 }
 
-// checkBackup rejects a source that is not there, and an archive that the source still writes: both
-// clusters have one system identifier, so pgBackRest cannot tell them apart.
+// checkBackup rejects a source that is not there, and an archive that is the source's.
 func checkBackup(ctx context.Context, w *work) outcome.Outcome {
 	if w.f.Volume.Writer != "" {
 		return outcome.Done() // it is restored already
 	}
-	source, err := w.source(ctx, "")
-	if err != nil || source.Restore == nil || !source.Restore.Repository.Same(w.f.Repository) {
+	if err := w.o.checkArchive(ctx, w.c); err != nil {
 		return outcome.Fail(err)
 	}
-	from := w.c.Spec.RestoreFrom.Cluster
-	if name := w.c.Spec.RestoreFrom.Backup; name != "" {
-		b, err := w.o.findBackup(ctx, w.ref.Namespace, name)
-		if err != nil {
-			return outcome.Fail(err)
+	_, err := w.source(ctx, "")
+	return outcome.Fail(err)
+}
+
+// PlaceOf returns where a repository is, without its secrets. stanza is the one that a repository without
+// one has.
+func PlaceOf(r v1alpha1.RepositorySpec, stanza string) *port.Repository {
+	place := &port.Repository{Stanza: cmp.Or(r.Stanza, stanza), Folder: r.Folder}
+	if r.S3 != nil {
+		place.S3 = &port.S3{Bucket: r.S3.Bucket, Endpoint: r.S3.Endpoint}
+	}
+	return place
+}
+
+// checkArchive rejects an archive of a new cluster that has the log of the cluster that its data come
+// from, whether that is still there or not. Both have one system identifier, so pgBackRest cannot
+// tell them apart, and their logs differ after the copy under the same names.
+func (o *Operator) checkArchive(ctx context.Context, c *Cluster) error {
+	s := c.Spec
+	if s.Backup == nil || s.RestoreFrom == nil && s.CloneFrom == "" {
+		return nil
+	}
+	var from *port.Repository
+	of := s.CloneFrom
+	switch r := s.RestoreFrom; {
+	case r != nil && r.Repository != nil:
+		from = PlaceOf(*r.Repository, "")
+	case r != nil && r.Backup != "":
+		if o.options.Backups == nil {
+			return nil
 		}
-		from = b.Spec.Cluster
+		b, err := o.options.Backups.Find(ctx, c.Ref.Namespace, r.Backup)
+		if errors.Is(err, control.NotFound) || err == nil && b.Status.Repository == nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		from = PlaceOf(*b.Status.Repository, "")
+	case r != nil:
+		of = r.Cluster
 	}
-	if from == "" || from == w.ref.Name {
-		return outcome.Done() // it goes on where its own archive ends
+	if from == nil {
+		source, err := o.load(ctx, control.Ref{Kind: c.Kind, Namespace: c.Ref.Namespace, Name: of})
+		if errors.Is(err, control.NotFound) || err == nil && source.Spec.Backup == nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		from = PlaceOf(source.Spec.Backup.Repository, source.Stanza())
 	}
-	switch _, err := w.o.load(ctx, control.Ref{Kind: w.c.Kind, Namespace: w.ref.Namespace, Name: from}); {
-	case errors.Is(err, control.NotFound):
-		return outcome.Done()
-	case err != nil:
-		return outcome.Fail(err)
+	return c.notArchiveOf(from)
+}
+
+// notArchiveOf rejects spec.backup if it is this place.
+func (c *Cluster) notArchiveOf(from *port.Repository) error {
+	if c.Spec.Backup == nil || !from.Same(PlaceOf(c.Spec.Backup.Repository, c.Stanza())) {
+		return nil
 	}
-	return outcome.Fail(SpecInvalid.Errorf("backup.repository: cluster %s archives there as %s, and both would write the same segments: name another stanza", from, source.Restore.Repository.Stanza))
+	return port.RepositoryTaken.Errorf("backup.repository: %s is the archive of the cluster that the data come from, and both would write the same segments", from.Place())
 }
 
 // archive tells the engines where to send their log.
@@ -268,41 +327,6 @@ func (w *work) archive(ctx context.Context, id port.Ref, st port.Status) error {
 	return w.call(ctx, func(ctx context.Context) error { return archiver.Archive(ctx, id, w.f.Repository) })
 }
 
-// schedule creates the backup that is due. Its name is that of its time, so that it is created once.
-// The first one to a place is due at once: no earlier backup there joins the log from now on.
-func (t *repairer) schedule() {
-	s := t.c.Spec.Backup
-	writer := t.f.writer()
-	if s == nil || s.Every == nil || t.o.options.Backups == nil || writer == nil || !t.f.known(factRepository) || t.f.Engines[writer.Name].Archive.Unreadable || t.f.Engines[writer.Name].Archive.Repository != t.f.Repository.Hash() {
-		return
-	}
-	was, place := t.c.Status.Backup, t.f.Repository.Place()
-	due := t.f.At.UTC().Truncate(s.Every.Duration).Truncate(time.Second)
-	if was.Scheduled == nil || was.ScheduledTo != place {
-		due = t.f.At.UTC().Truncate(time.Second)
-	} else if !was.Scheduled.Time.Before(due) {
-		return
-	}
-	b := &v1alpha1.SharedStorageBackup{ObjectMeta: metav1.ObjectMeta{Namespace: t.c.Ref.Namespace, Name: t.c.Ref.Name + "-" + due.Format("20060102-150405"),
-		Labels: map[string]string{ScheduledLabel: t.c.Ref.Name}}, Spec: v1alpha1.SharedStorageBackupSpec{Cluster: t.c.Ref.Name, Type: string(port.FullBackup)}}
-	t.do("the scheduled backup", func(ctx context.Context) error {
-		err := t.o.options.Backups.Create(ctx, b)
-		if err == nil {
-			t.c.Status.Backup.Scheduled, t.c.Status.Backup.ScheduledTo = new(metav1.NewTime(due)), place
-		}
-		return err
-	})
-}
-
-// nextBackup returns how long it is until the next scheduled backup; 0: none is scheduled.
-func (c *Cluster) nextBackup() time.Duration {
-	if c.Spec.Backup == nil || c.Spec.Backup.Every == nil || c.Facts == nil {
-		return 0
-	}
-	every := c.Spec.Backup.Every.Duration
-	return max(c.Facts.At.UTC().Truncate(every).Add(every).Sub(c.Facts.At), time.Second)
-}
-
 // archivedStep rounds the time up to which the log is archived, so that a busy cluster does not
 // cause a status write a minute.
 const archivedStep = 5 * time.Minute
@@ -313,7 +337,11 @@ func (c *Cluster) computeBackup() {
 		c.Status.Backup = v1alpha1.BackupStatus{}
 		return
 	}
-	if writer == nil {
+	c.Status.Backup.Next = nil
+	if next := c.nextBackup(); !next.IsZero() {
+		c.Status.Backup.Next = new(metav1.NewTime(next.UTC()))
+	}
+	if writer == nil || isOpen(c.Status.Backup.Gap) {
 		return
 	}
 	st := c.Facts.Engines[writer.Name].Archive
@@ -351,15 +379,21 @@ func archiving(c *Cluster) *metav1.Condition {
 	case st.Failing:
 		since := ""
 		if !st.Since.IsZero() {
-			since = fmt.Sprintf("%d segments wait since %s: ", st.Waiting, st.Since.UTC().Format("15:04:05 MST"))
+			since = waiting(st, f.Repository.MaxWaiting, f.At) + ": "
 		}
 		return new(condition.FromCode(kind, cmp.Or(st.Code, string(port.ArchiveFailed.Code)), since+st.Message))
 	case st.Unreadable:
 		return new(condition.New(kind, metav1.ConditionFalse, "Preparing", "the repository is prepared"))
+	case isOpen(c.Status.Backup.Gap):
+		return new(condition.New(kind, metav1.ConditionFalse, gapReason, "%s", gapMessage(c.Status.Backup.Gap)))
 	case st.Waiting > behind:
-		return new(condition.New(kind, metav1.ConditionFalse, "Behind", "%d segments wait since %s", st.Waiting, st.Since.UTC().Format("15:04:05 MST")))
+		return new(condition.New(kind, metav1.ConditionFalse, "Behind", "%s", waiting(st, f.Repository.MaxWaiting, f.At)))
 	}
-	return new(condition.New(kind, metav1.ConditionTrue, "Archived", "the log of instance %s is archived as %s", writer.ID, c.Stanza()))
+	next := ""
+	if at := c.nextBackup(); !at.IsZero() {
+		next = ", and the next backup is taken at " + at.Format(time.RFC3339)
+	}
+	return new(condition.New(kind, metav1.ConditionTrue, "Archived", "the log of instance %s is archived as %s%s", writer.ID, c.Stanza(), next))
 }
 
 // behind is the number of waiting segments (of 16 MB) from which on the archive is behind.

@@ -70,7 +70,13 @@ func (o *Operator) observe(ctx context.Context, c *Cluster) *Facts {
 		return
 	})
 	if c.Spec.Backup != nil {
-		ask(factRepository, func(ctx context.Context) (err error) { f.Repository, err = o.Repository(ctx, c); return })
+		ask(factRepository, func(ctx context.Context) (err error) {
+			if err := o.checkArchive(ctx, c); err != nil {
+				return err
+			}
+			f.Repository, err = o.Repository(ctx, c)
+			return
+		})
 	}
 	if ports.Pooler != nil && (c.Spec.Pooler != nil || len(c.Status.Poolers) > 0) {
 		ask(factPoolers, func(ctx context.Context) (err error) { f.Poolers, err = ports.Pooler.Observe(ctx, ref); return })

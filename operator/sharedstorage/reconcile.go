@@ -120,8 +120,8 @@ func (o *Operator) next(c *Cluster, rep machine.Report[*Cluster], repaired bool)
 	} else if place.Transient() {
 		interval = o.options.RunInterval
 	}
-	if next := c.nextBackup(); next > 0 && !sleeps(rep.Position) {
-		interval = min(interval, next)
+	if next := c.nextBackup(); !next.IsZero() && !sleeps(rep.Position) {
+		interval = min(interval, max(next.Sub(c.Facts.At), time.Second))
 	}
 	if repaired {
 		interval = 2 * time.Second

@@ -43,6 +43,7 @@ func (o *Operator) repair(ctx context.Context, c *Cluster, p machine.Position, r
 		t.types()
 		t.members()
 		t.archive()
+		t.gap()
 		t.schedule()
 		t.declared()
 	}

@@ -43,7 +43,7 @@ func checkSource(ctx context.Context, w *work) outcome.Outcome {
 	if v.State != port.VolumeReady {
 		return outcome.Fail(port.CloneSourceMissing.Errorf("cluster %s has no volume that is ready", from).With("source", from.Name))
 	}
-	return outcome.Done()
+	return outcome.Fail(w.o.checkArchive(ctx, w.c))
 }
 
 // cloneStorage fills the volume with the data of the source.

@@ -83,6 +83,9 @@ var refusedClusters = map[string]string{
 
 	"{spec: {backup: {repository: {folder: /b}, every: 59s}}}":                                     "backup.every is at least 1m",
 	"{spec: {backup: {repository: {folder: /b}, retention: {backups: 2, days: 2}}}}":               "retention: either backups or days",
+	"{spec: {backup: {repository: {folder: /b}, maxWaiting: 16Mi}}}":                               "backup.maxWaiting is 64Mi at least",
+	"{spec: {backup: {repository: {folder: /b}, every: 24h, cron: '@daily'}}}":                     "backup: either every or cron",
+	"{spec: {backup: {repository: {folder: /b}, timeZone: UTC}}}":                                  "backup.timeZone is that of backup.cron, which is missing",
 	"{spec: {backup: {repository: {}}}}":                                                           "repository: name a folder or s3",
 	"{spec: {tls: {secret: blue-server, folder: /tls}}}":                                           "either secret or folder",
 	"{spec: {cloneFrom: blue, restoreFrom: {cluster: blue}}}":                                      "either restoreFrom or cloneFrom",

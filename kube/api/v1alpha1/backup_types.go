@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"encoding/json"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -90,14 +91,30 @@ type SharedStorageBackupStatus struct {
 }
 
 // BackupSpec makes a cluster archive its log, and take backups.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.every) && has(self.cron))",message="backup: either every or cron"
+// +kubebuilder:validation:XValidation:rule="!has(self.timeZone) || has(self.cron)",message="backup.timeZone is that of backup.cron, which is missing"
 type BackupSpec struct {
 	Repository RepositorySpec `json:"repository"`
 	// Every is the time between two scheduled full backups, such as 24h. Without it only
 	// SharedStorageBackups that somebody creates are taken.
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="backup.every is at least 1m"
 	Every *metav1.Duration `json:"every,omitempty"`
+	// Cron says when full backups are taken, instead of every: minute, hour, day of month, month, day
+	// of week, such as "30 2 * * *", or @daily and its like.
+	// +kubebuilder:validation:MaxLength=200
+	Cron string `json:"cron,omitempty"`
+	// TimeZone of cron by its IANA name, such as Europe/Berlin; default UTC.
+	// +kubebuilder:validation:MaxLength=100
+	TimeZone string `json:"timeZone,omitempty"`
 	// +kubebuilder:default={backups: 7}
 	Retention RetentionSpec `json:"retention,omitempty"`
+	// MaxWaiting is how much log may wait on the volume for an archive that cannot be reached. What
+	// is beyond is given up, the oldest first: no time from then until the end of the next backup,
+	// which is taken by itself, can be restored (status.backup.gap). Without it nothing is given up,
+	// and the log fills the volume in the end, which stops the writer.
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('64Mi')) >= 0",message="backup.maxWaiting is 64Mi at least"
+	MaxWaiting *resource.Quantity `json:"maxWaiting,omitempty"`
 }
 
 // RetentionSpec says what is kept: a number of full backups, or some days. Either keeps the log
@@ -200,6 +217,24 @@ type BackupStatus struct {
 	ArchivedUntil *metav1.Time `json:"archivedUntil,omitempty"`
 	// Scheduled is the time of the last scheduled backup.
 	Scheduled *metav1.Time `json:"scheduled,omitempty"`
+	// Next is the time of the next scheduled backup.
+	Next *metav1.Time `json:"next,omitempty"`
 	// ScheduledTo is the place of that backup. Another place gets a backup at once.
 	ScheduledTo string `json:"scheduledTo,omitempty"`
+	// Gap is the newest part of the log that was given up (spec.backup.maxWaiting).
+	Gap *ArchiveGap `json:"gap,omitempty"`
+}
+
+// ArchiveGap is a time that cannot be restored.
+type ArchiveGap struct {
+	// From is the last time that an earlier backup can be restored to, to 5 minutes.
+	From *metav1.Time `json:"from,omitempty"`
+	// Until is when the last segment was given up.
+	Until metav1.Time `json:"until"`
+	// Segment is the last one that was given up.
+	Segment string `json:"segment"`
+	// Backup is the SharedStorageBackup that closes the gap.
+	Backup string `json:"backup,omitempty"`
+	// Closed is the end of that backup: later times can be restored.
+	Closed *metav1.Time `json:"closed,omitempty"`
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
-	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/machine"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
@@ -235,15 +234,14 @@ func markExpired(ctx context.Context, w *work) outcome.Outcome {
 	for _, b := range have {
 		labels[b.Label] = true
 	}
-	here := placeOf(w.c.Spec.Backup.Repository)
-	here.Stanza = w.c.Stanza()
+	here := sharedstorage.PlaceOf(w.c.Spec.Backup.Repository, w.c.Stanza()) // backups of an earlier place are not expired because this one lacks them
 	all, err := w.o.options.Store.List(ctx, w.b.Namespace, w.b.Spec.Cluster)
 	if err != nil {
 		return outcome.Fail(err)
 	}
 	for _, b := range all {
 		s := b.Status
-		if s.Label == "" || labels[s.Label] || s.Repository == nil || !placeOf(*s.Repository).Same(here) || b.DeletionTimestamp != nil {
+		if s.Label == "" || labels[s.Label] || s.Repository == nil || !sharedstorage.PlaceOf(*s.Repository, "").Same(here) || b.DeletionTimestamp != nil {
 			continue
 		}
 		if b.Labels[sharedstorage.ScheduledLabel] != "" {
@@ -258,16 +256,6 @@ func markExpired(ctx context.Context, w *work) outcome.Outcome {
 		w.o.notify(control.Ref{Kind: Kind, Namespace: b.Namespace, Name: b.Name})
 	}
 	return outcome.Done()
-}
-
-// placeOf returns where a repository is, without its secrets. Backups of an earlier place are not expired
-// because the present one lacks them.
-func placeOf(r v1alpha1.RepositorySpec) *port.Repository {
-	place := &port.Repository{Stanza: r.Stanza, Folder: r.Folder}
-	if r.S3 != nil {
-		place.S3 = &port.S3{Bucket: r.S3.Bucket, Endpoint: r.S3.Endpoint}
-	}
-	return place
 }
 
 // verifyBackup restores the backup into a scratch folder of a reader, or of the writer if there is

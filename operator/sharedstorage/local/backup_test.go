@@ -156,7 +156,7 @@ func TestRestoreToATimeANameAndTheEnd(t *testing.T) {
 		want string
 	}{
 		{"time", port.Restore{Time: at}, "1 before the backup,2 before the time"},
-		{"name", port.Restore{Name: "upgrade", Label: first.Label}, "1 before the backup,2 before the time,3 after the time"},
+		{"name", port.Restore{Name: "upgrade"}, "1 before the backup,2 before the time,3 after the time"},
 		{"end", port.Restore{}, "1 before the backup,2 before the time,3 after the time,4 the last,5 after the second backup"},
 		{"immediate", port.Restore{Label: first.Label, Consistent: true}, "1 before the backup"},
 	} {
@@ -173,6 +173,8 @@ func TestRestoreToATimeANameAndTheEnd(t *testing.T) {
 		{"early", port.Restore{Time: first.Started.Add(-time.Hour)}, "BACKUP_MISSING"},
 		{"late", port.Restore{Time: time.Now().Add(time.Hour)}, "RESTORE_TARGET_MISSING"},
 		{"unknown", port.Restore{Label: "20200101-000000F"}, "BACKUP_MISSING"},
+		{"unnamed", port.Restore{Name: "downgrade"}, "RESTORE_TARGET_MISSING"},
+		{"younger", port.Restore{Name: "upgrade", Label: second.Label}, "BACKUP_MISSING"},
 	} {
 		c.from.Repository = to
 		if got, err := b.restored("not-"+c.name, c.from); err == nil || !strings.HasPrefix(err.Error(), c.code) {
@@ -229,6 +231,97 @@ func TestFailoverLeavesNoGapInTheArchive(t *testing.T) {
 	b.flush()
 	if got, err := b.restored("after-failover", port.Restore{Repository: to}); err != nil || got != "1,2,3,4,5" {
 		t.Errorf("%q: %v", got, err)
+	}
+}
+
+// A writer that dies after it has archived log of its timeline, and before another instance has received
+// from it, leaves names that the next writer uses too. That is told, with the remedy, and not as an
+// archive that cannot be reached.
+func TestArchiveOfTwoPromotionsToOneTimeline(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
+	b, to := withBackups(t)
+	b.create("w", "r1", "r2")
+	b.archive(to, "w", "r1", "r2")
+	b.exec("w", "CREATE TABLE rows (n text); INSERT INTO rows VALUES ('1')")
+	b.backup("first", port.FullBackup)
+	b.flush()
+	promote := func(name string) {
+		b.crash(b.folder(c1, "instances", b.writer))
+		b.epoch++
+		b.writer = name
+		b.must(b.ports.Storage.Grant(b.ctx(), c1, name, b.epoch))
+		b.must(b.ports.Engine.Promote(b.ctx(), c1.Of(name), b.epoch))
+		b.until(name, "writes", func(s port.Status) bool { return s.Ready && s.Role == port.Primary })
+	}
+	promote("r1") // r2 does not follow it
+	b.exec("r1", "INSERT INTO rows VALUES ('of r1')")
+	b.flush()
+	promote("r2")
+	b.exec("r2", "INSERT INTO rows VALUES ('of r2'); SELECT pg_switch_wal()")
+	b.until("r2", "tells the conflict", func(s port.Status) bool { return s.Archive.Failing && s.Archive.Code == "ARCHIVE_CONFLICT" })
+	to.Stanza = "another"
+	b.must(b.archiver().Archive(b.ctx(), c1.Of("r2"), &to))
+	b.until("r2", "has a new stanza", func(s port.Status) bool { return s.Archive.Repository == to.Hash() && !s.Archive.Unreadable })
+	b.exec("r2", "INSERT INTO rows VALUES ('2'); SELECT pg_switch_wal()") // an archiver that failed tries again with the next segment, or after a minute
+	b.archive(to, "r2")
+	b.backup("second", port.FullBackup)
+	b.flush()
+	if got, err := b.restored("after-the-conflict", port.Restore{Repository: to}); err != nil || got != "1,2,of r2" {
+		t.Errorf("%q: %v", got, err)
+	}
+}
+
+// Log beyond maxWaiting is given up while the archive is away, so that it does not fill the volume. A
+// backup after that closes the gap, and no restore pretends that it has what was in it.
+func TestLogBeyondTheBoundIsGivenUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long: make test-long runs it")
+	}
+	b, to := withBackups(t)
+	to.MaxWaiting = 64 << 20
+	b.create("w")
+	b.archive(to, "w")
+	b.exec("w", "CREATE TABLE rows (n text); INSERT INTO rows VALUES ('1')")
+	first := b.backup("first", port.FullBackup)
+	if s := b.status("w"); s.Archive.Dropped != "" || s.Archive.Free == 0 {
+		t.Errorf("%+v", s.Archive)
+	}
+	away := to.Folder + ".away"
+	b.must(os.Rename(to.Folder, away))
+	b.must(os.WriteFile(to.Folder, nil, 0o600)) // nobody creates the folder anew
+	for n := 2; n <= 9; n++ {
+		b.exec("w", fmt.Sprintf("INSERT INTO rows VALUES ('%d'); SELECT pg_switch_wal()", n))
+	}
+	s := b.until("w", "gives up", func(s port.Status) bool {
+		return s.Archive.Dropped != "" && s.Archive.Failing && s.Archive.Bytes <= to.MaxWaiting
+	})
+	if s.Archive.Waiting != 4 || s.Archive.Bytes != to.MaxWaiting || s.Archive.DroppedAt.Before(first.Ended) || len(s.Archive.Dropped) != 24 {
+		t.Errorf("%+v", s.Archive)
+	}
+	text, err := b.query("w", "SELECT clock_timestamp()::timestamptz(6)::text")
+	b.must(err)
+	at, err := time.Parse("2006-01-02 15:04:05.999999-07", text)
+	b.must(err)
+	b.exec("w", "INSERT INTO rows VALUES ('a')")
+	b.must(os.Remove(to.Folder))
+	b.must(os.Rename(away, to.Folder))
+	b.flush()
+	second := b.backup("second", port.FullBackup)
+	if got := b.status("w").Archive; got.Dropped < s.Archive.Dropped || !second.Started.After(got.DroppedAt) {
+		t.Errorf("%+v, and the backup began %s", got, second.Started)
+	}
+	if got, err := b.restored("after-the-gap", port.Restore{Repository: to}); err != nil || got != "1,2,3,4,5,6,7,8,9,a" {
+		t.Errorf("after the gap: %q: %v", got, err)
+	}
+	if got, err := b.restored("in-the-gap", port.Restore{Repository: to, Time: at}); err == nil || !strings.HasPrefix(err.Error(), "RESTORE_TARGET_MISSING") {
+		t.Errorf("in the gap: %q: %v", got, err)
+	}
+	to.Stanza = "another" // what one archive lacks is no gap of the next
+	b.archive(to, "w")
+	if got := b.status("w").Archive; got.Dropped != "" {
+		t.Errorf("%+v", got)
 	}
 }
 

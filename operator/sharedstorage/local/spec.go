@@ -37,7 +37,7 @@ func specOf(o control.Object) (v1alpha1.SharedStorageClusterSpec, error) {
 	if err := errors.Join(check(o.Namespace), check(o.Name)); err != nil {
 		return spec, sharedstorage.SpecInvalid.Errorf("metadata: %w", err)
 	}
-	err := wrong(&spec)
+	err := errors.Join(wrong(&spec), sharedstorage.CheckBackup(port.Ref{Namespace: o.Namespace, Name: o.Name}, &spec))
 	spec.SharedMemory, spec.HugePages = nil, nil // of pods: processes use what the machine has
 	return spec, err
 }

@@ -41,6 +41,8 @@ type Repository struct {
 
 	KeepBackups int `json:"keepBackups,omitempty"` // full backups that stay; 0: all, unless KeepDays
 	KeepDays    int `json:"keepDays,omitempty"`    // days that can be restored; instead of KeepBackups
+
+	MaxWaiting int64 `json:"maxWaiting,omitempty"` // bytes of log that may wait for it; what is beyond is given up. 0: nothing is
 }
 
 // S3 is an object store with the protocol of S3.
@@ -91,8 +93,12 @@ type ArchiveStatus struct {
 	Repository string    `json:"repository,omitempty"` // Hash of the repository that was set
 	Last       string    `json:"last,omitempty"`       // the newest segment of the log that is archived
 	LastAt     time.Time `json:"lastAt,omitzero"`
-	Waiting    int       `json:"waiting,omitempty"`    // complete segments that are not archived
-	Since      time.Time `json:"since,omitzero"`       // age of the oldest of them
+	Waiting    int       `json:"waiting,omitempty"` // complete segments that are not archived
+	Bytes      int64     `json:"bytes,omitempty"`   // of them
+	Free       int64     `json:"free,omitempty"`    // bytes of the volume that are free; 0: unknown
+	Since      time.Time `json:"since,omitzero"`    // age of the oldest of them
+	Dropped    string    `json:"dropped,omitempty"` // the last segment that was given up for Repository.MaxWaiting
+	DroppedAt  time.Time `json:"droppedAt,omitzero"`
 	Failing    bool      `json:"failing,omitempty"`    // the last try failed
 	Code       string    `json:"code,omitempty"`       // why
 	Message    string    `json:"message,omitempty"`    // why
@@ -179,6 +185,8 @@ var (
 		"Nothing there is changed. Give the cluster another spec.backup.repository.stanza, or move the old backups away.")
 	ArchiveFailed = declareBackup("ARCHIVE_FAILED", fault.Blocked, "the log is not archived",
 		"What is newer than the last archived segment cannot be restored. Mend what the message names; the log waits on the volume and is archived by itself. See to the space there.")
+	ArchiveConflict = declareBackup("ARCHIVE_CONFLICT", fault.Blocked, "the archive has another file under the name of one of the log",
+		"Two writers were promoted to one timeline, and the first has archived its history; trying again does not help. Set another spec.backup.repository.stanza: the log goes there, and with a schedule a backup at once; otherwise take one. The old stanza can be restored up to the first promotion.")
 	BackupFailed = declareBackup("BACKUP_FAILED", fault.Blocked, "a base backup has failed",
 		"Mend what the message names and resume the run: what is complete in the repository is used again. Earlier backups are as they were.")
 	BackupMissing = declareBackup("BACKUP_MISSING", fault.Invalid, "the repository has no backup that fits",

@@ -44,9 +44,10 @@ type job struct {
 }
 
 const (
-	archiveConf = "pgbackrest.conf"
-	archiveSaid = "archive.said" // what the last archive-push said
-	archiveCA   = "repository.pem"
+	archiveConf    = "pgbackrest.conf"
+	archiveSaid    = "archive.said"    // what the last archive-push said
+	archiveDropped = "archive.dropped" // what the last one said that gave up a segment
+	archiveCA      = "repository.pem"
 )
 
 // serve is called before all else; stop ends what goes on in the background.
@@ -75,7 +76,7 @@ func (a *archiver) command(r *port.Repository) string {
 	if err != nil {
 		program = pgbackrest.Program // it fails, and is tried again when somebody has installed it
 	}
-	return pgbackrest.ArchiveCommand(program, a.srv.path(confName, archiveConf), r.Stanza, a.srv.path(runName, archiveSaid))
+	return pgbackrest.ArchiveCommand(program, a.srv.path(confName, archiveConf), r.Stanza, a.srv.path(runName, archiveSaid), a.srv.path(runName, archiveDropped))
 }
 
 // configure writes the configuration of pgBackRest.
@@ -151,21 +152,24 @@ func (a *archiver) prepare(r *port.Repository) {
 const archiveQuery = `
 SELECT coalesce(last_archived_wal, ''), coalesce(extract(epoch FROM last_archived_time), 0)::text,
 	(last_failed_time IS NOT NULL AND (last_archived_time IS NULL OR last_failed_time > last_archived_time))::text,
-	w.n::text, coalesce(extract(epoch FROM w.since), 0)::text
+	w.n::text, (w.n * pg_size_bytes(current_setting('wal_segment_size')))::text, coalesce(extract(epoch FROM w.since), 0)::text
 FROM pg_stat_archiver, (SELECT count(*) AS n, min(modification) AS since FROM pg_ls_archive_statusdir() WHERE name LIKE '%.ready') w`
 
 // observe asks a writer how its archiving goes.
 func (a *archiver) observe(ctx context.Context, r *port.Repository) error {
 	st := port.ArchiveStatus{Repository: r.Hash()}
 	if r != nil {
-		var last, failing, waiting, since string
+		var last, failing, waiting, size, since string
 		if err := a.sql(ctx, func(ctx context.Context, c *pgx.Conn) error {
-			return c.QueryRow(ctx, archiveQuery).Scan(&st.Last, &last, &failing, &waiting, &since)
+			return c.QueryRow(ctx, archiveQuery).Scan(&st.Last, &last, &failing, &waiting, &size, &since)
 		}); err != nil {
 			return err
 		}
 		st.LastAt, st.Since, st.Failing = seconds(last), seconds(since), failing == "true"
-		st.Waiting, _ = strconv.Atoi(waiting) // it is a count
+		st.Waiting, _ = strconv.Atoi(waiting)        // it is a count
+		st.Bytes, _ = strconv.ParseInt(size, 10, 64) // likewise
+		st.Free = a.srv.volumeFree()
+		st.Dropped, st.DroppedAt = a.dropped() // after the engine was asked: a later one is not in LastAt
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -177,13 +181,28 @@ func (a *archiver) observe(ctx context.Context, r *port.Repository) error {
 	}
 	if st.Failing && st.Code == "" {
 		said, _ := os.ReadFile(a.srv.path(runName, archiveSaid)) // without it the code says enough
-		st.Code, st.Message = string(port.ArchiveFailed.Code), pgbackrest.Message(string(said))
+		err := pgbackrest.ArchiveFault(string(said))
+		st.Code, st.Message = string(fault.Of(err).Code), fault.Message(err)
 	}
 	if j := a.jobs["backup"]; j != nil && j.State == port.JobDone {
 		st.Backup, st.BackupAt = j.Label, j.Ended
 	}
 	a.status = st
 	return nil
+}
+
+// dropped returns the last file of the log that was given up, and when.
+func (a *archiver) dropped() (file string, at time.Time) {
+	path := a.srv.path(runName, archiveDropped)
+	stat, err := os.Stat(path)
+	if err != nil {
+		return "", time.Time{}
+	}
+	said, err := os.ReadFile(path)
+	if err != nil {
+		return "", time.Time{}
+	}
+	return pgbackrest.Dropped(string(said)), stat.ModTime().UTC()
 }
 
 func seconds(text string) time.Time {

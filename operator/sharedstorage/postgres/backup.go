@@ -3,10 +3,13 @@ package postgres
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
+	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/pgbackrest"
 )
 
@@ -90,6 +93,11 @@ func (a *archiver) take(ctx context.Context, stanza string, order port.BackupOrd
 
 // callArchive sets the repository.
 func (a *Agent) callArchive(_ context.Context, in archiveCall) (nothing, error) {
+	if was := a.repository(); !in.Repository.Same(was) { // what another archive lacks is not a gap of this one
+		if err := os.Remove(a.srv.path(runName, archiveDropped)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nothing{}, host.Trouble(err)
+		}
+	}
 	if in.Repository != nil {
 		if err := a.archive.configure(*in.Repository, archiveConf, a.srv.data()); err != nil {
 			return nothing{}, err

@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"golang.org/x/sys/unix"
-
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/postgres/host"
@@ -44,7 +42,13 @@ func (a *archiver) restore(ctx context.Context, from port.Restore, conf, into st
 	if err != nil {
 		return port.Backup{}, err
 	}
-	chosen, err := pgbackrest.Choose(from, all)
+	var point uint64
+	if from.Name != "" {
+		if point, err = a.restorePoint(ctx, conf, from, all); err != nil {
+			return port.Backup{}, err
+		}
+	}
+	chosen, err := pgbackrest.Choose(from, point, all)
 	if err != nil {
 		return chosen, err
 	}
@@ -55,11 +59,8 @@ func (a *archiver) restore(ctx context.Context, from port.Restore, conf, into st
 	if conf == verifyConf { // an engine goes on writing there: its log may grow by max_wal_size (logDefaults)
 		need += min(a.srv.volumeSize()/8, 1<<30)
 	}
-	var stat unix.Statfs_t
-	if err := unix.Statfs(a.srv.dir, &stat); err == nil {
-		if free := int64(stat.Bavail) * int64(stat.Bsize); free < need { //nolint:gosec,unconvert // no volume has that many blocks; a uint32 on macOS
-			return chosen, port.StorageFull.Errorf("backup %s has %d bytes, %d are needed, and the volume has room for %d", chosen.Label, chosen.Size, need, free)
-		}
+	if free := a.srv.volumeFree(); free > 0 && free < need {
+		return chosen, port.StorageFull.Errorf("backup %s has %d bytes, %d are needed, and the volume has room for %d", chosen.Label, chosen.Size, need, free)
 	}
 	if err := a.srv.mkdir(into); err != nil {
 		return chosen, host.Trouble(err)

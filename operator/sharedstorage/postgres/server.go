@@ -118,6 +118,15 @@ func (s *server) volumeSize() int64 {
 	return s.size
 }
 
+// volumeFree returns how much of the volume is free, in bytes; 0: unknown.
+func (s *server) volumeFree() int64 {
+	var stat unix.Statfs_t
+	if unix.Statfs(s.dir, &stat) != nil {
+		return 0
+	}
+	return int64(stat.Bavail) * int64(stat.Bsize) //nolint:gosec,unconvert // no volume has that many blocks; a uint32 on macOS
+}
+
 // password returns the password for other engines.
 func (s *server) password() string {
 	s.using.Lock()

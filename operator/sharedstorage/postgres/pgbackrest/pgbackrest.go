@@ -117,6 +117,9 @@ func Conf(r port.Repository, s Server) (string, error) {
 	default:
 		set("repo1-retention-full", "9999999") // the greatest: all stay
 	}
+	if r.MaxWaiting > 0 {
+		set("archive-push-queue-max", strconv.FormatInt(r.MaxWaiting, 10))
+	}
 	set("compress-type", "lz4")
 	set("start-fast", "y")
 	set("io-timeout", "20") // the object store that refuses is asked again for as long
@@ -137,9 +140,24 @@ func Conf(r port.Repository, s Server) (string, error) {
 const NoArchive = "/bin/true"
 
 // ArchiveCommand is the archive_command of an engine with this configuration file. What pgBackRest
-// says goes to a file, because the log of the engine has only its exit code.
-func ArchiveCommand(program, conf, stanza, said string) string {
-	return shell(program) + " --config=" + shell(conf) + " --stanza=" + shell(stanza) + ` archive-push "%p" >` + shell(said) + " 2>&1"
+// says goes to a file, because the log of the engine has only its exit code. What it says of a segment
+// that it gave up is kept in another file, before the engine takes that segment for archived.
+func ArchiveCommand(program, conf, stanza, said, dropped string) string {
+	return shell(program) + " --config=" + shell(conf) + " --stanza=" + shell(stanza) + ` archive-push "%p" >` + shell(said) + " 2>&1" +
+		" && { ! grep -q " + shell(droppedWords) + " " + shell(said) + " || cp " + shell(said) + " " + shell(dropped) + "; }"
+}
+
+// droppedWords are in what archive-push says when it gives up a file of the log.
+const droppedWords = "dropped WAL file"
+
+var droppedFile = regexp.MustCompile(droppedWords + ` '([0-9A-F.a-z]+)'`)
+
+// Dropped returns the file of the log that pgBackRest says to have given up; "": none.
+func Dropped(said string) string {
+	if m := droppedFile.FindStringSubmatch(said); m != nil {
+		return m[1]
+	}
+	return ""
 }
 
 // shell quotes a word for sh. In a command of PostgreSQL % begins a placeholder.
@@ -167,27 +185,45 @@ func RestoreArgs(r port.Restore, label, into string) []string {
 }
 
 // Choose returns the label of the backup that a restore begins with. The newest one that ended
-// before the target, because a younger one holds what is to be left out. BACKUP_MISSING if there is
-// none.
-func Choose(r port.Restore, have []port.Backup) (port.Backup, error) {
+// before the target, because a younger one holds what is to be left out. point is where the restore
+// point of the target is; 0: the archive has none. BACKUP_MISSING if there is no such backup.
+func Choose(r port.Restore, point uint64, have []port.Backup) (port.Backup, error) {
+	if len(have) == 0 {
+		return port.Backup{}, port.BackupMissing.Errorf("%s has no complete backup", r.Repository.Stanza)
+	}
+	target := r.Time.UTC().Format(time.RFC3339)
+	if r.Name != "" {
+		if point == 0 {
+			return port.Backup{}, port.RestoreTargetMissing.Errorf("the archive of %s has no restore point %s", r.Repository.Stanza, r.Name)
+		}
+		target = fmt.Sprintf("restore point %s at %X/%X", r.Name, point>>32, uint32(point))
+	}
+	late := func(b port.Backup) bool {
+		if r.Name != "" {
+			end, err := parseLSN(b.StopLSN)
+			return err != nil || end > point
+		}
+		return !r.Time.IsZero() && !b.Ended.Before(r.Time)
+	}
 	for _, b := range slices.Backward(have) {
 		switch {
 		case r.Label != "" && b.Label != r.Label:
-		case !r.Time.IsZero() && !b.Ended.Before(r.Time):
-			if r.Label != "" {
-				return port.Backup{}, port.BackupMissing.Errorf("backup %s ended at %s, after the target %s", b.Label, b.Ended.UTC().Format(time.RFC3339), r.Time.UTC().Format(time.RFC3339))
-			}
-		default:
+		case !late(b):
 			return b, nil
+		case r.Label != "":
+			return port.Backup{}, port.BackupMissing.Errorf("backup %s ended at %s, after the target %s", b.Label, b.Ended.UTC().Format(time.RFC3339), target)
 		}
 	}
-	switch {
-	case len(have) == 0:
-		return port.Backup{}, port.BackupMissing.Errorf("%s has no complete backup", r.Repository.Stanza)
-	case r.Label != "":
+	if r.Label != "" {
 		return port.Backup{}, port.BackupMissing.Errorf("%s has no backup %s", r.Repository.Stanza, r.Label)
 	}
-	return port.Backup{}, port.BackupMissing.Errorf("the oldest backup of %s ended at %s, after the target %s", r.Repository.Stanza, have[0].Ended.UTC().Format(time.RFC3339), r.Time.UTC().Format(time.RFC3339))
+	return port.Backup{}, port.BackupMissing.Errorf("the oldest backup of %s ended at %s, after the target %s", r.Repository.Stanza, have[0].Ended.UTC().Format(time.RFC3339), target)
+}
+
+func parseLSN(text string) (at uint64, err error) {
+	var high, low uint32
+	_, err = fmt.Sscanf(text, "%X/%X", &high, &low)
+	return uint64(high)<<32 | uint64(low), err
 }
 
 type info struct {
@@ -259,11 +295,19 @@ func Fault(other *fault.Kind, exit int, said string) error {
 	switch {
 	case exit == exitStanzaOther, exit == exitArchiveOther && strings.Contains(said, "system-id"):
 		return port.RepositoryTaken.Errorf("%s", text)
+	case conflict.MatchString(text):
+		return port.ArchiveConflict.Errorf("%s", text)
 	case exit == exitBackupAbsent:
 		return port.BackupMissing.Errorf("%s", text)
 	}
 	return other.Errorf("%s", text)
 }
+
+// ArchiveFault makes a fault of what archive-push said.
+func ArchiveFault(said string) error { return Fault(port.ArchiveFailed, 0, said) }
+
+// conflict is what archive-push says of a file that is in the archive with another content.
+var conflict = regexp.MustCompile(`already exists in .* with a different checksum`)
 
 var (
 	errorLine = regexp.MustCompile(`(?m)P\d+\s+ERROR: (.*(?:\n +.*)*)`)

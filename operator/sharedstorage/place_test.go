@@ -1,9 +1,10 @@
-package backups
+package sharedstorage_test
 
 import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/operator/sharedstorage"
 )
 
 // A backup is expired only by the repository that had it: another folder or bucket under the same
@@ -25,7 +26,7 @@ func TestPlaceOf(t *testing.T) {
 		"another bucket":    {store, bucket, false},
 		"its region is set": {store, key, true},
 	} {
-		if got := placeOf(c.was).Same(placeOf(c.is)); got != c.same {
+		if got := sharedstorage.PlaceOf(c.was, "").Same(sharedstorage.PlaceOf(c.is, "")); got != c.same {
 			t.Errorf("%s: the same place: %t", name, got)
 		}
 	}
