@@ -69,11 +69,11 @@ func (s walk) waits(n *node, inst string, rec *runtype.StepRecord) visitResult {
 		}
 		lookAt = s.nextPoll[inst]
 	case due:
-		if ok, err := s.placed(inst, n.step.Limits, s.view(scopeOf(inst)), time.Time{}); err != nil {
+		if ok, err := s.acquired(inst, n.step.Limits, s.view(scopeOf(inst)), time.Time{}); err != nil {
 			s.fail(rec, s.expression("limits", err))
 			return failed
 		} else if !ok {
-			s.pollAfter(inst, 0) // poll as soon as there is a place
+			s.pollAfter(inst, 0) // poll as soon as there is a limit
 			if v := s.overdue(n, rec); v != busy {
 				s.needs[inst].used = false
 				return v
