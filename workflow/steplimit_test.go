@@ -746,3 +746,57 @@ func TestStartsAreForgotten(t *testing.T) {
 		}
 	})
 }
+
+// TestPollThatWaitsForASlotEnds: a poll whose run has no free slot does not stop the clocks of its wait either.
+func TestPollThatWaitsForASlotEnds(t *testing.T) {
+	poll := func(context.Context, *workflow.Task) outcome.Outcome {
+		return outcome.Wait(10*time.Second, "NotYet", "not yet")
+	}
+	for name, c := range map[string]struct {
+		step workflow.Step
+		code fault.Code
+	}{
+		"heartbeat": {workflow.Step{Name: "Poll", Do: poll, Heartbeat: time.Minute, Retry: workflow.Retry{Attempts: 1}}, workflow.HeartbeatLost.Code},
+		"deadline":  {workflow.Step{Name: "Poll", Do: poll, Wait: &workflow.WaitFor{Deadline: time.Minute}}, workflow.WaitExpired.Code},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var calls callLog
+				hold := workflow.Step{Name: "Hold", Do: calls.step("", 5*time.Hour), Timeout: 6 * time.Hour}
+				flows := []workflow.Flow{{Name: "P", Steps: []workflow.Step{{Name: "Both", Parallel: 2, Steps: []workflow.Step{c.step, hold}}}}}
+				e, stop := worker(t, runstore.NewMemory(), flows, workflow.Options{Attempts: 1})
+				defer stop()
+				id := startRuns(t, e, "P", 1)[0]
+				time.Sleep(70 * time.Second)
+				r, err := e.Get(t.Context(), id)
+				want(t, err, error(nil))
+				if rec := r.Step("Both/Poll"); rec == nil || rec.Phase != runtype.StepFailed || rec.Fault == nil || rec.Fault.Code != c.code {
+					t.Errorf("the poll is %+v", rec)
+				}
+				want(t, len(calls.seen().starts), 1)
+				nothingHeld(t, e)
+			})
+		})
+	}
+}
+
+// TestLimitsOfHealersAreChecked: a healer with a limit that cannot hold is refused when it is loaded, as a step is.
+func TestLimitsOfHealersAreChecked(t *testing.T) {
+	do := func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }
+	for name, c := range map[string]struct {
+		limits []workflow.StepLimit
+		says   string
+	}{
+		"no key":    {[]workflow.StepLimit{{AtOnce: 1}}, "a limit has no key"},
+		"no number": {fixed("api", 0, ""), "neither atOnce nor a rate"},
+		"too many":  {fixed("api", 1001, ""), "between 1 and 1000"},
+		"two rates": {append(fixed("api", 0, "2/1s"), fixed("api", 0, "10/1m")...), "neither of 2/1s and 10/1m"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := workflow.New(runstore.NewMemory(), nil, workflow.Options{Healers: map[fault.Code]workflow.Healer{broken.Code: {Do: do, StepLimits: c.limits}}})
+			if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), string(broken.Code)) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}

@@ -85,9 +85,17 @@ func (s walk) waits(n *node, inst string, rec *runtype.StepRecord) visitResult {
 			return busy
 		}
 		if s.acquireSlot != nil && !s.acquireSlot(n, false) {
+			s.pollAfter(inst, 0) // poll as soon as a slot is free
+			if v := s.overdue(n, rec); v != busy {
+				if need := s.needs[inst]; need != nil {
+					need.used = false
+				}
+				return v
+			}
 			s.starved = true
 			s.waiting++
-			s.pollAfter(inst, 0) // poll as soon as a slot is free
+			s.wakeAt(rec.Wait.Until)
+			s.wakeAt(rec.Wait.Deadline)
 			return busy
 		}
 		s.opens = append(s.opens, opening{node: n, rec: rec, poll: true})
