@@ -172,7 +172,7 @@ func Decide(now time.Time, states map[string]*State, r Request) Answer {
 	return a
 }
 
-// Ended is the epoch of a Lost entry whose run has ended: its tickets are removed too.
+// Ended is the epoch of a Lost entry whose run has ended: its waiters are removed too.
 const Ended = -1
 
 // Settle moves the state to a time and drops what is older than every window.
