@@ -39,7 +39,7 @@ const (
 var (
 	baseLayers    = []string{"fault", "outcome"}
 	libraryLayers = slices.Concat(baseLayers, []string{"lock", "chain", "control", "control/request", "rollout"})
-	engineLayers  = slices.Concat(libraryLayers, []string{"workflow", "workflow/runtype", "workflow/runstore", "workflow/places"})
+	engineLayers  = slices.Concat(libraryLayers, []string{"workflow", "workflow/runtype", "workflow/runstore", "workflow/limit"})
 	machineLayers = slices.Concat(engineLayers, []string{"machine"})
 	coreLayers    = slices.Concat(machineLayers, []string{"workflow/", "machine/", "schedule", "bulk", "notification", "account", "secretfile", "cluster", "cluster/", "fdb", "fdb/"})
 	kubeLayers    = slices.Concat(coreLayers, []string{"kube/api", "kube/condition", "kube/lease", "kube/controller", "kube/workload"})
@@ -105,10 +105,10 @@ var table = map[string]layer{
 	"control":         {rule: libraryRule, layers: baseLayers},
 
 	"workflow/runtype":            {rule: runRule, layers: baseLayers},
-	"workflow/places":             {rule: runRule, layers: slices.Concat(baseLayers, []string{"workflow/runtype"})},
+	"workflow/limit":             {rule: runRule, layers: slices.Concat(baseLayers, []string{"workflow/runtype"})},
 	"workflow/runstore":           {rule: runRule, layers: slices.Concat(baseLayers, []string{"workflow/runtype"})},
 	"workflow/runstore/storetest": {kind: suite, rule: runRule, layers: engineLayers, libs: []string{"github.com/google/go-cmp/", "pgregory.net/rapid", "go.uber.org/goleak"}},
-	"workflow":                    {rule: engineRule, layers: slices.Concat(libraryLayers, []string{"workflow/runtype", "workflow/runstore", "workflow/places"}), libs: []string{"golang.org/x/sys/"}},
+	"workflow":                    {rule: engineRule, layers: slices.Concat(libraryLayers, []string{"workflow/runtype", "workflow/runstore", "workflow/limit"}), libs: []string{"golang.org/x/sys/"}},
 	"workflow/celenv":             {rule: fileRule, libs: fileLibs},
 	"workflow/action/egress":      {rule: fileRule, layers: baseLayers, std: []string{"net/http"}},
 	"workflow/flowfile":           {rule: fileRule, layers: slices.Concat(engineLayers, []string{"workflow/celenv", "workflow/flowfile/plain"}), libs: fileLibs},
@@ -197,7 +197,7 @@ var table = map[string]layer{
 	"kube/lease":             {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
 	"kube/controller":        {kind: edge, rule: kubeRule, layers: slices.Concat(kubeLayers, []string{"kube/runstore", "kube/runstore/requests"}), libs: kubeLibs},
 	"kube/workload":          {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
-	"kube/runstore":          {kind: edge, rule: kubeRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/runstore/", "workflow/places"}), libs: kubeLibs},
+	"kube/runstore":          {kind: edge, rule: kubeRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/runstore/", "workflow/limit"}), libs: kubeLibs},
 	"kube/runstore/format":   {kind: edge, rule: runsRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/runstore/client", "kube/runstore/requests"}), libs: kubeLibs},
 	"kube/runstore/client":   {kind: edge, rule: runsRule, layers: slices.Concat(coreLayers, []string{"kube/api"}), libs: kubeLibs},
 	"kube/runstore/requests": {kind: edge, rule: runsRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/runstore/client"}), libs: kubeLibs},

@@ -123,7 +123,7 @@ func limitFact(l Limit) string {
 	for _, id := range l.Holders {
 		holders = append(holders, Short(id))
 	}
-	text := join("  ", l.Key, places(l))
+	text := join("  ", l.Key, numbers(l))
 	if l.Of == "steps" {
 		text = join("  ", "of "+l.Step+":", text)
 	} else if l.Of == "starts" {
@@ -135,7 +135,7 @@ func limitFact(l Limit) string {
 	if len(holders) == 0 && l.Of != "" {
 		return text
 	}
-	return join("  ", text, "places: "+strings.Join(holders, ", "))
+	return join("  ", text, "held by: "+strings.Join(holders, ", "))
 }
 
 func faultFacts(v Fault, id string) facts {

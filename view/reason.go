@@ -49,12 +49,12 @@ func reason(r Run, now time.Time) string {
 			return join(" ", string(r.Stop.Mode), by(r.Stop.Actor, r.Stop.Reason))
 		}
 	case runtype.Waiting, runtype.Running:
-		if l := r.WaitsForPlace(); l != nil && (current == nil || current.Wait != nil && current.Wait.Reason == workflow.ReasonLimit) {
+		if l := r.WaitsForStepLimit(); l != nil && (current == nil || current.Wait != nil && current.Wait.Reason == workflow.ReasonLimit) {
 			since := r.CreatedAt
 			if current != nil {
 				since = current.Wait.Since
 			}
-			return join(", ", fmt.Sprintf("waits for limit %s: %s", l.Key, places(*l)), Took(now.Sub(since)))
+			return join(", ", fmt.Sprintf("waits for limit %s: %s", l.Key, numbers(*l)), Took(now.Sub(since)))
 		}
 		if current != nil {
 			return StepReason(*current, now)
@@ -69,14 +69,14 @@ func limitReason(r Run, now time.Time) string {
 	var keys []string
 	for _, l := range r.Limits {
 		if l.Waiting > 0 && (l.Before > 0 || l.Running >= l.AtOnce) {
-			return join(", ", fmt.Sprintf("waits for limit %s: %s", l.Key, places(l)), waited)
+			return join(", ", fmt.Sprintf("waits for limit %s: %s", l.Key, numbers(l)), waited)
 		}
 		keys = append(keys, l.Key)
 	}
 	return join(", ", "waits for limit "+strings.Join(keys, ", "), waited)
 }
 
-func places(l Limit) string {
+func numbers(l Limit) string {
 	before := ""
 	if l.Before > 0 {
 		before = fmt.Sprintf("%d before it", l.Before)

@@ -69,15 +69,15 @@ type Run struct {
 type Limit struct {
 	Key     string   `json:"key"`
 	Of      string   `json:"of,omitempty" enum:"steps,starts" doc:"steps: of attempts of steps, in all flows; starts: of the starts of runs; absent: of runs"`
-	Step    string   `json:"step,omitempty" doc:"step of the run that waits for a place; steps that do not wait are not listed"`
+	Step    string   `json:"step,omitempty" doc:"step of the run that waits for a limit; steps that do not wait are not listed"`
 	AtOnce  int      `json:"atOnce" doc:"runs, or steps, of this key that may run at once; 0 beside a rate: any number"`
 	Rate    string   `json:"rate,omitempty" doc:"starts in a window, such as 10/1m"`
 	Started int      `json:"started,omitempty" doc:"starts in the window that ends now"`
 	Set     bool     `json:"set,omitempty" doc:"atOnce was set for the key, in place of what the flow says"`
-	Running int      `json:"running,omitempty" doc:"runs that have a place"`
-	Waiting int      `json:"waiting,omitempty" doc:"runs that wait for a place"`
+	Running int      `json:"running,omitempty" doc:"runs that hold a limit"`
+	Waiting int      `json:"waiting,omitempty" doc:"runs that wait for a limit"`
 	Before  int      `json:"before,omitempty" doc:"runs that wait before this one"`
-	Holders []string `json:"holders,omitempty" doc:"ids of runs that have a place, the oldest first, at most 10"`
+	Holders []string `json:"holders,omitempty" doc:"ids of runs that hold a limit, the oldest first, at most 10"`
 }
 
 // LimitPage is one page of the limits of all keys.
@@ -286,8 +286,8 @@ func OfLimits(limits []runstore.KeyLimit) []Limit {
 	return list
 }
 
-// OfPlaces returns the JSON form of the limits for which the steps of a run wait.
-func OfPlaces(waits []workflow.PlaceView) (list []Limit) {
+// OfStepLimits returns the JSON form of the limits for which the steps of a run wait.
+func OfStepLimits(waits []workflow.StepLimitWait) (list []Limit) {
 	for _, w := range waits {
 		l := Limit{Key: w.Key, Of: "steps", Step: w.Step, AtOnce: w.AtOnce, Rate: w.Rate.String(), Started: w.Started, Running: w.Running, Waiting: w.Waiting, Before: w.Before}
 		if w.Step == "" {
@@ -301,10 +301,10 @@ func OfPlaces(waits []workflow.PlaceView) (list []Limit) {
 	return list
 }
 
-// OfKeyPlaces returns the JSON form of the keys of limits of steps and of rates.
-func OfKeyPlaces(keys []workflow.KeyPlaces) (list []Limit) {
+// OfKeyStates returns the JSON form of the keys of limits of steps and of rates.
+func OfKeyStates(keys []workflow.KeyState) (list []Limit) {
 	for _, k := range keys {
-		l := Limit{Key: k.Key, Of: "steps", AtOnce: k.AtOnce, Rate: k.Rate.String(), Started: k.StartedIn(k.Rate.Window), Running: len(k.Holders), Waiting: len(k.State.Waiting)}
+		l := Limit{Key: k.Key, Of: "steps", AtOnce: k.AtOnce, Rate: k.Rate.String(), Started: k.StartedIn(k.Rate.Window), Running: len(k.Holders), Waiting: len(k.State.Waiters)}
 		if k.Starts {
 			l.Of = "starts"
 		}
@@ -313,8 +313,8 @@ func OfKeyPlaces(keys []workflow.KeyPlaces) (list []Limit) {
 	return list
 }
 
-// WaitsForPlace returns the limit for which the start or the current step of the run waits; nil: it waits for none.
-func (r Run) WaitsForPlace() *Limit {
+// WaitsForStepLimit returns the limit for which the start or the current step of the run waits; nil: it waits for none.
+func (r Run) WaitsForStepLimit() *Limit {
 	for i := range r.Limits {
 		if l := &r.Limits[i]; l.Of == "starts" || l.Of == "steps" && l.Step == r.Step {
 			return l

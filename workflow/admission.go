@@ -71,7 +71,7 @@ func (s admission) closing() bool {
 // no side effects. A request that changes nothing is allowed.
 func (s admission) admit(verb runtype.Verb, request RunRequest) error {
 	r := s.run
-	if verb == verbChild || verb == verbPlace {
+	if verb == verbChild || verb == verbLimit {
 		return nil
 	}
 	if request.Revision != 0 && request.Revision != r.Revision {

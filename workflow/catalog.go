@@ -53,6 +53,9 @@ func (c *catalog) load(flows []Flow, healers map[fault.Code]Healer) error {
 	}
 	errs = append(errs, checkChildren(plans)...)
 	for code, h := range healers {
+		if wrong := checkStepLimits(h.StepLimits); wrong != "" {
+			errs = append(errs, FlowInvalid.Errorf("the healer of %s: %s", code, wrong))
+		}
 		if h.Do == nil && plans[flowKey{name: h.Flow}] == nil {
 			errs = append(errs, FlowInvalid.Errorf("the healer of %s uses the flow %q, which is not loaded", code, h.Flow))
 		}

@@ -114,7 +114,7 @@ func compile(flow *Flow, actions map[string]Action, lenient bool) (*plan, error)
 	if len(flow.Steps) == 0 {
 		c.fail("", "the flow has no steps")
 	}
-	if wrong := checkLimits(flow.Limits); wrong != "" {
+	if wrong := checkRunLimits(flow.Limits); wrong != "" {
 		c.fail("", "%s", wrong)
 	}
 	c.plan.body = &node{kind: groupNode, step: &Step{}, virtual: true}
@@ -129,7 +129,7 @@ func compile(flow *Flow, actions map[string]Action, lenient bool) (*plan, error)
 	if c.plan.count > maxSteps {
 		c.fail("", "the flow has %d steps, the limit is %d", c.plan.count, maxSteps)
 	}
-	c.plan.limited = c.plan.usesPlaces()
+	c.plan.limited = c.plan.usesStepLimits()
 	if len(c.errs) > 0 {
 		return nil, FlowInvalid.Errorf("%w", errors.Join(c.errs...))
 	}
@@ -201,10 +201,10 @@ func (c *compiler) compileKind(n *node, depth int) {
 		c.fail(n.path, "a step is exactly one of: an action, a wait, a flow, steps")
 		return
 	}
-	if wrong := checkPlaces(s.Limits); wrong != "" {
+	if wrong := checkStepLimits(s.Limits); wrong != "" {
 		c.fail(n.path, "%s", wrong)
 	} else if len(s.Limits) > 0 && s.Do == nil && s.Uses == "" {
-		c.fail(n.path, "limits are those of an action: this step takes no place")
+		c.fail(n.path, "limits are those of an action: this step calls nothing")
 	}
 	switch {
 	case s.Open != nil || s.Close != nil:

@@ -37,7 +37,7 @@ func (s decider) decideOnce() {
 	case s.run.Phase == runtype.Paused:
 		s.decidePaused()
 	case stop == nil:
-		if s.startPlaced() {
+		if s.startAllowed() {
 			s.decideForward()
 		}
 	case stop.Verb == runtype.VerbPause || stop.Mode == runtype.Hold:

@@ -77,7 +77,7 @@ func (e *Engine) newDriver(l runstore.Loaded, term int) *driver {
 	d.s.healers = e.Healers()
 	d.s.exhausted = e.options.Exhausted
 	d.s.acquireSlot = d.acquireSlot
-	_, d.s.counted = e.store.(runstore.PlaceStore)
+	_, d.s.counted = e.store.(runstore.StepLimiter)
 	if e.options.Object != nil {
 		d.s.object = func() (json.RawMessage, error) { return e.options.Object(ctx, l.Run.Subject) }
 	}
@@ -117,7 +117,7 @@ func (d *driver) drive() {
 	} else {
 		d.recordMigration()
 		d.s.results().lost()
-		d.placing().recall()
+		d.limiting().recall()
 	}
 	d.mu.Unlock()
 	idle := 0
@@ -131,7 +131,7 @@ func (d *driver) drive() {
 		wantedTurn := d.wantsTurn
 		d.wantsTurn, d.slotRefused = false, false
 		d.holder.Decision++
-		d.placing().begin()
+		d.limiting().begin()
 		d.s.decider().decide()
 		if wantedTurn && !d.wantsTurn && !d.hasTurn { // it does not want the turn any more: another driver gets it
 			d.e.slots.Withdraw(&d.holder)
@@ -150,17 +150,17 @@ func (d *driver) drive() {
 			d.slotQueued = false
 			d.e.slots.Forget(&d.holder)
 		}
-		if len(d.s.opens) == 0 && d.placing().settle() {
+		if len(d.s.opens) == 0 && d.limiting().settle() {
 			continue
 		}
 		rest := d.isIdle()
 		if draining && len(d.s.open) == 0 && !d.s.run.Phase.Final() {
-			d.placing().giveBack()
+			d.limiting().giveBack()
 			d.s.changed = true
 			d.saving().save(true)
 			return
 		}
-		if rest && d.placing().holdsRest() {
+		if rest && d.limiting().holdsRest() {
 			d.release()
 			if !d.wait() {
 				d.giveUp()
@@ -191,7 +191,7 @@ func (d *driver) drive() {
 		d.attempts().launch()
 		d.attempts().abort()
 		d.release()
-		if !rest && d.placing().settle() {
+		if !rest && d.limiting().settle() {
 			continue
 		}
 		if rest {
@@ -321,7 +321,7 @@ func (d *driver) drained() bool {
 	d.s.decider().decide()
 	d.mu.Unlock()
 	d.s.opens, d.s.changed = nil, true
-	d.placing().giveBack()
+	d.limiting().giveBack()
 	d.saving().save(true)
 	return false
 }
@@ -333,7 +333,7 @@ func (d *driver) applyResult(r result) {
 	d.s.now = now()
 	d.printed = d.printed || r.printed
 	delete(d.s.open, r.attempt.rec.Name)
-	d.s.endPlace(r.attempt.rec.Name)
+	d.s.releaseLimits(r.attempt.rec.Name)
 	if r.attempt.slot {
 		d.heldSlots++
 	}

@@ -89,12 +89,12 @@ type PrintedLines struct {
 // Healer tries to remove the cause of a fault and then resumes the run. It is a function (Do) or a
 // flow that runs as a child (Flow).
 type Healer struct {
-	Do     Func
-	Flow   string
-	From   From // where the healed run resumes; default FromFailed
-	Undo   bool // cancel with undo instead of resuming
-	Limits Limits
-	Places []StepLimit // that each call of Do takes; the steps of Flow have their own
+	Do         Func
+	Flow       string
+	From       From // where the healed run resumes; default FromFailed
+	Undo       bool // cancel with undo instead of resuming
+	Limits     Limits
+	StepLimits []StepLimit // that each call of Do takes; the steps of Flow have their own
 }
 
 // Limits of a healer per run.

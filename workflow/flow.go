@@ -73,7 +73,7 @@ type Step struct {
 	FlowSubject     func(View) (string, error) // nil: the child has the subject of the parent and shares its slot
 	FlowSubjectText string                     // source text of FlowSubject, for the content hash
 
-	Limits    []StepLimit // of an action: places that each attempt takes, undo and polls included
+	Limits    []StepLimit // of an action: limits that each attempt takes, undo and polls included
 	Reads     []string    // names of the steps whose outputs the expressions read; these steps cannot be skipped without an output
 	Output    Schema      // checked when the step is done
 	MaxOutput int         // bytes; default 64 KiB, at most 256 KiB

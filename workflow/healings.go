@@ -83,7 +83,7 @@ func (s healings) heal() {
 		s.wakeAt(end)
 		return
 	}
-	if ok, err := s.placed(healingPrefix+string(f.Code), healer.Places, s.view(""), time.Time{}); err == nil && !ok { // a key that cannot be computed limits nothing: the run must heal
+	if ok, err := s.acquired(healingPrefix+string(f.Code), healer.StepLimits, s.view(""), time.Time{}); err == nil && !ok { // a key that cannot be computed limits nothing: the run must heal
 		s.undecided = s.undecided || s.needs[healingPrefix+string(f.Code)].wait == nil
 		s.wakeAt(end)
 		return

@@ -175,7 +175,7 @@ func (s *reader) undoable(n *node, rec *runtype.StepRecord) bool {
 	if rec == nil || rec.Phase == runtype.StepUndone || rec.Phase == runtype.StepSkipped || n.undo == nil && n.kind != childNode {
 		return false
 	}
-	if rec.Attempt == 0 && rec.Round == 0 && !rec.Undoing && isPlaceWait(n, rec) {
+	if rec.Attempt == 0 && rec.Round == 0 && !rec.Undoing && isLimitWait(n, rec) {
 		return false // it was never opened
 	}
 	return rec.Phase != runtype.StepPending || rec.Round > 0

@@ -23,7 +23,7 @@ func (s requests) handleRequests() {
 		if !ours {
 			continue
 		}
-		verb, notification := runtype.Verb(name), name == string(verbChild) || name == string(verbPlace) || name == string(runtype.VerbProgress)
+		verb, notification := runtype.Verb(name), name == string(verbChild) || name == string(verbLimit) || name == string(runtype.VerbProgress)
 		var request RunRequest
 		err := json.Unmarshal(m.Payload, &request)
 		if held && !notification {
@@ -49,7 +49,7 @@ func (s requests) handleRequest(m runtype.Signal, verb runtype.Verb, request Run
 		err = s.executeRequest(verb, request)
 	}
 	s.consume(m.ID)
-	if verb == verbChild || verb == verbPlace || verb == runtype.VerbProgress && err == nil {
+	if verb == verbChild || verb == verbLimit || verb == runtype.VerbProgress && err == nil {
 		return
 	}
 	s.run.State.Last = &runtype.LastRequest{ID: m.ID, Verb: verb, At: s.now}
@@ -115,8 +115,8 @@ func (s requests) executeRequest(verb runtype.Verb, request RunRequest) error {
 		}
 	case verbChild:
 		s.childChanged(request)
-	case verbPlace:
-		s.askPlace = true
+	case verbLimit:
+		s.askAgain = true
 	}
 	return nil
 }

@@ -176,7 +176,7 @@ func (s results) keepWaiting(rec *runtype.StepRecord, n *node, o outcome.Outcome
 	}
 	reason := o.Reason()
 	if reason == ReasonLimit && len(n.step.Limits) > 0 {
-		reason = "LimitOfAction" // the step waits for what it has found, not for a place
+		reason = "LimitOfAction" // the step waits for what it has found, not for a limit
 	}
 	w := &runtype.WaitRecord{Reason: reason, Message: o.Message(), Since: s.now, Every: every}
 	if rec.Wait != nil {

@@ -48,7 +48,7 @@ type state struct {
 	index
 	decision
 	draft
-	placeNeeds
+	limitNeeds
 
 	now         time.Time
 	open        map[string]*attempt
@@ -78,7 +78,7 @@ type decision struct {
 	opens     []opening
 	halt      bool // nothing new may be opened
 	starved   bool // an attempt waits for a slot
-	undecided bool // the store has not been asked for a place yet
+	undecided bool // the store has not been asked for a limit yet
 	abort     bool // cancel the contexts of open attempts
 	running   int
 	retrying  int

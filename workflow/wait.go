@@ -69,11 +69,11 @@ func (s walk) waits(n *node, inst string, rec *runtype.StepRecord) visitResult {
 		}
 		lookAt = s.nextPoll[inst]
 	case due:
-		if ok, err := s.placed(inst, n.step.Limits, s.view(scopeOf(inst)), time.Time{}); err != nil {
+		if ok, err := s.acquired(inst, n.step.Limits, s.view(scopeOf(inst)), time.Time{}); err != nil {
 			s.fail(rec, s.expression("limits", err))
 			return failed
 		} else if !ok {
-			s.pollAfter(inst, 0) // poll as soon as there is a place
+			s.pollAfter(inst, 0) // poll as soon as there is a limit
 			if v := s.overdue(n, rec); v != busy {
 				s.needs[inst].used = false
 				return v
@@ -85,9 +85,17 @@ func (s walk) waits(n *node, inst string, rec *runtype.StepRecord) visitResult {
 			return busy
 		}
 		if s.acquireSlot != nil && !s.acquireSlot(n, false) {
+			s.pollAfter(inst, 0) // poll as soon as a slot is free
+			if v := s.overdue(n, rec); v != busy {
+				if need := s.needs[inst]; need != nil {
+					need.used = false
+				}
+				return v
+			}
 			s.starved = true
 			s.waiting++
-			s.pollAfter(inst, 0) // poll as soon as a slot is free
+			s.wakeAt(rec.Wait.Until)
+			s.wakeAt(rec.Wait.Deadline)
 			return busy
 		}
 		s.opens = append(s.opens, opening{node: n, rec: rec, poll: true})

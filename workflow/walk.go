@@ -235,7 +235,7 @@ func (s walk) visitLeaf(n *node, inst string, rec *runtype.StepRecord) visitResu
 		}
 		return busy
 	case runtype.StepWaiting:
-		if isPlaceWait(n, rec) && !s.halt {
+		if isLimitWait(n, rec) && !s.halt {
 			return s.openLeaf(n, inst, rec)
 		}
 		return s.waits(n, inst, rec)
@@ -255,14 +255,14 @@ func (s walk) openLeaf(n *node, inst string, rec *runtype.StepRecord) visitResul
 		return failed
 	}
 	isolated := rec != nil && rec.Lost > 0 && !n.closes // the close of a bracket needs no turn
-	if ok, err := s.placed(inst, n.step.Limits, s.view(scopeOf(inst)), time.Time{}); err != nil {
+	if ok, err := s.acquired(inst, n.step.Limits, s.view(scopeOf(inst)), time.Time{}); err != nil {
 		if rec == nil {
 			rec = s.record(inst)
 		}
 		s.fail(rec, s.expression("limits", err))
 		return failed
 	} else if !ok {
-		return s.waitsForPlace(n, inst, rec)
+		return s.waitsForLimit(n, inst, rec)
 	}
 	waitStep := n.step.Wait != nil && n.step.Do == nil && n.step.Uses == "" && n.kind == leafNode && (rec == nil || !rec.Undoing)
 	if !waitStep && s.acquireSlot != nil && !s.acquireSlot(n, isolated) {
@@ -280,7 +280,7 @@ func (s walk) openLeaf(n *node, inst string, rec *runtype.StepRecord) visitResul
 		rec.StartedAt, rec.EndedAt, rec.Output, rec.Wait, rec.Progress = s.now, time.Time{}, nil, nil, nil
 		rec.Attempt = 0
 	}
-	if isPlaceWait(n, rec) {
+	if isLimitWait(n, rec) {
 		rec.Wait = nil
 	}
 	rec.Attempt++

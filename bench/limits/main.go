@@ -24,7 +24,7 @@ import (
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/store/sql"
 	"github.com/pawl-dev/pawl/workflow"
-	"github.com/pawl-dev/pawl/workflow/places"
+	"github.com/pawl-dev/pawl/workflow/limit"
 )
 
 const steps = 10
@@ -64,7 +64,7 @@ func flows() (list []workflow.Flow) {
 		for i := range steps {
 			step := workflow.Step{Name: fmt.Sprint("Step", i), Do: func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }}
 			if kind.key != nil {
-				step.Limits = []workflow.StepLimit{{Key: kind.key, KeyText: kind.flow, AtOnce: places.MaxAtOnce}}
+				step.Limits = []workflow.StepLimit{{Key: kind.key, KeyText: kind.flow, AtOnce: limit.MaxAtOnce}}
 			}
 			f.Steps = append(f.Steps, step)
 		}

@@ -37,19 +37,19 @@ export function limitOf(run) {
   return { keys: [limit.key], limit, since: step?.wait.since ?? run.createdAt };
 }
 
-function placesOf(l) {
+function numbersOf(l) {
   const [number, window] = l.rate?.split('/') ?? [];
   return [l.atOnce || !l.rate ? `${l.running ?? 0} of ${l.atOnce} running` : '', l.rate ? `${l.started ?? 0} of ${number} started within ${window}` : '', l.before ? `${l.before} before it` : ''].filter(Boolean).join(', ');
 }
 
-// limited says in one line for which limit a run waits, and which runs have the places.
+// limited says in one line for which limit a run waits, and which runs hold the limit.
 function limited(run) {
   const found = limitOf(run);
   if (!found) return null;
   const { keys, limit, since } = found;
   return h('div', { class: 'waiting', role: 'group', 'aria-label': 'Limit', 'data-key': 'limit' },
-    h('p', {}, h('strong', {}, '◔ Waits for limit '), keys.map((k, i) => [i ? ', ' : '', h('code', {}, k)]), limit ? [': ', placesOf(limit)] : null, ', ', age(since),
-      limit?.holders?.length ? ['; places: ', limit.holders.map((id, i) => [i ? ', ' : '', link(path('runs', id), id.slice(-8))])] : null));
+    h('p', {}, h('strong', {}, '◔ Waits for limit '), keys.map((k, i) => [i ? ', ' : '', h('code', {}, k)]), limit ? [': ', numbersOf(limit)] : null, ', ', age(since),
+      limit?.holders?.length ? ['; held by: ', limit.holders.map((id, i) => [i ? ', ' : '', link(path('runs', id), id.slice(-8))])] : null));
 }
 
 function saying(s) {

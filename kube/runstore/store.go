@@ -78,7 +78,7 @@ var (
 	_ runstore.Definitions = (*Store)(nil)
 	_ runstore.Retainer    = (*Store)(nil)
 	_ runstore.Bounded     = (*Store)(nil)
-	_ runstore.PlaceStore  = (*Store)(nil)
+	_ runstore.StepLimiter = (*Store)(nil)
 )
 
 // Open starts the watches and returns when they have read all existing objects. ctx

@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runstore"
 )
 
-func (s *Service) limiter() (runstore.Limiter, error) {
-	limiter, ok := s.Engine.Store().(runstore.Limiter)
+func (s *Service) limiter() (runstore.RunLimiter, error) {
+	limiter, ok := s.Engine.Store().(runstore.RunLimiter)
 	if !ok {
 		return nil, workflow.LimitsNotKept.Errorf("the store of this server keeps no limits")
 	}
@@ -27,16 +27,16 @@ func (s *Service) listLimits(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	limits, err := limiter.Limits(ctx, in.Cursor, in.Limit)
+	limits, err := limiter.RunLimits(ctx, in.Cursor, in.Limit)
 	if err != nil {
 		return nil, err
 	}
-	places, err := s.Engine.Places(ctx, in.Cursor, in.Limit)
-	page := view.LimitPage{Items: append(append([]view.Limit{}, view.OfLimits(limits)...), view.OfKeyPlaces(places)...)}
+	states, err := s.Engine.StepLimits(ctx, in.Cursor, in.Limit)
+	page := view.LimitPage{Items: append(append([]view.Limit{}, view.OfLimits(limits)...), view.OfKeyStates(states)...)}
 	slices.SortStableFunc(page.Items, func(a, b view.Limit) int { return strings.Compare(a.Key, b.Key) })
-	if len(limits) >= in.Limit || len(places) >= in.Limit { // a page ends where the shorter list ends, and does not divide a key
+	if len(limits) >= in.Limit || len(states) >= in.Limit { // a page ends where the shorter list ends, and does not divide a key
 		end := len(page.Items)
-		for _, last := range []string{lastKey(limits, in.Limit, func(l runstore.KeyLimit) string { return l.Key }), lastKey(places, in.Limit, func(k workflow.KeyPlaces) string { return k.Key })} {
+		for _, last := range []string{lastKey(limits, in.Limit, func(l runstore.KeyLimit) string { return l.Key }), lastKey(states, in.Limit, func(k workflow.KeyState) string { return k.Key })} {
 			if last != "" {
 				end = min(end, slices.IndexFunc(append(page.Items, view.Limit{Key: last + "\x00"}), func(l view.Limit) bool { return l.Key > last }))
 			}
@@ -66,7 +66,7 @@ func (s *Service) setLimit(ctx context.Context, in *struct {
 		return nil, err
 	}
 	route.CallOf(ctx).Target = in.Body.Key
-	return nil, limiter.SetLimit(ctx, in.Body.Key, in.Body.AtOnce)
+	return nil, limiter.SetRunLimit(ctx, in.Body.Key, in.Body.AtOnce)
 }
 
 func (s *Service) resetLimit(ctx context.Context, in *struct {
@@ -77,5 +77,5 @@ func (s *Service) resetLimit(ctx context.Context, in *struct {
 		return nil, err
 	}
 	route.CallOf(ctx).Target = in.Key
-	return nil, limiter.ResetLimit(ctx, in.Key)
+	return nil, limiter.ResetRunLimit(ctx, in.Key)
 }

@@ -27,13 +27,13 @@ func (s *Service) answer(ctx context.Context, r *runtype.Run) *runAnswer {
 	if w, err := s.Waiting(ctx, r); err == nil { // without it if it cannot be read, as below
 		v.Waiting = w
 	}
-	if limiter, ok := s.Engine.Store().(runstore.Limiter); ok && len(r.Limits) > 0 && !r.Phase.Final() {
-		if limits, err := limiter.LimitsOf(ctx, r.ID); err == nil && len(limits) > 0 {
+	if limiter, ok := s.Engine.Store().(runstore.RunLimiter); ok && len(r.Limits) > 0 && !r.Phase.Final() {
+		if limits, err := limiter.RunLimitsOf(ctx, r.ID); err == nil && len(limits) > 0 {
 			v.Limits = view.OfLimits(limits)
 		}
 	}
-	if waits, err := s.Engine.PlacesOf(ctx, r); err == nil {
-		v.Limits = append(v.Limits, view.OfPlaces(waits)...)
+	if waits, err := s.Engine.StepLimitsOf(ctx, r); err == nil {
+		v.Limits = append(v.Limits, view.OfStepLimits(waits)...)
 	}
 	if v.Phase == runtype.Queued && !v.WaitsForLimits() {
 		if ahead, err := s.active(ctx, r.Subject); err == nil {

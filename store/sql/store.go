@@ -12,8 +12,8 @@
 //	event  one row a save, in the order of writing: the events of the save and
 //	       the records that it settled; each row of a run names the row before
 //	run_log  one row a batch of lines of an attempt; run_log_size
-//	run_limit  one row a key of a run that is limited and goes on; limit_value
-//	       (and limit_changed in PostgreSQL)
+//	run_limit  one row a key of a run that is limited and goes on; run_limit_value
+//	       (and run_limit_changed in PostgreSQL)
 //	signal, input, definition, migration
 //	object, change, feed, lock, idempotency
 //	container_cluster and its detail tables, job, cluster_event, setting:
@@ -66,9 +66,9 @@ type Store interface {
 	runstore.Definitions
 	runstore.Retainer
 	runstore.Logs
-	runstore.Limiter
+	runstore.RunLimiter
 	runstore.Workers
-	runstore.PlaceStore
+	runstore.StepLimiter
 	Admin
 	// EventsOf is Events of some kinds. It looks at a part of the history, and the cursor stays at its end. An event of another
 	// kind costs a fraction of what Events takes for it.

@@ -134,13 +134,13 @@ test('a signal says who waits for it, and ends the run', { skip }, async () => {
   await page.getByText(/complete: the run has ended/).waitFor();
 });
 
-test('a run says in one line for which limit it waits, and who has the places', { skip }, async () => {
+test('a run says in one line for which limit it waits, and who holds the limit', { skip }, async () => {
   const start = (flow, n) => server.api('POST', '/v1/runs', { flow, subject: `demo/default/${flow}${n}` });
   const limit = (of) => of.getByRole('group', { name: 'Limit', exact: true });
   const holder = await start('One', 1);
   const [queued, behind] = [await start('One', 2), await start('One', 3)];
   const other = await visitor.open(`#/runs/${behind.id}`);
-  await limit(other).getByText(/^◔ Waits for limit provider\/aws: 1 of 1 running, 1 before it, .*; places: /).waitFor();
+  await limit(other).getByText(/^◔ Waits for limit provider\/aws: 1 of 1 running, 1 before it, .*; held by: /).waitFor();
   assert.equal(await limit(other).getByRole('link').getAttribute('href'), `#/runs/${holder.id}`);
   // nothing happens to this run itself when the one before it leaves: the line is read again
   await server.api('POST', `/v1/runs/${queued.id}/cancel`, {});

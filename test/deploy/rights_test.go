@@ -26,7 +26,7 @@ import (
 // each. A right that is neither used nor listed here is superfluous.
 var unusedRights = map[string]string{
 	"configmaps: update": "given to the managers of clusters: nobody can give what he does not have",
-	"configmaps: patch":  "the places of limits of steps, which only flows of files have (--flows): test/runstore takes them",
+	"configmaps: patch":  "the limits of steps, which only flows of files have (--flows): test/runstore takes them",
 	"pods: patch":        "given to the managers of clusters; and when a reader becomes the writer",
 	"pawl.dev/sharedstorageclusters/finalizers: update":     "asked for by OwnerReferencesPermissionEnforcement, which this plane has on: without it nothing can be owned",
 	"mpd.polardb.aliyun.com/mpdclusters/finalizers: update": "as above",

@@ -9,7 +9,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/workflow"
 	"github.com/pawl-dev/pawl/workflow/flowfile/plain"
-	"github.com/pawl-dev/pawl/workflow/places"
+	"github.com/pawl-dev/pawl/workflow/limit"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
@@ -55,7 +55,7 @@ func (r *reader) step(n *yaml.Node, what string, depth int) *stepDoc {
 		"output":      r.schema("output", &s.output),
 		"secrets":     func(n *yaml.Node) { s.secrets = r.secrets(n) },
 		"limits": r.list("limits", func(n *yaml.Node) {
-			s.limits = append(s.limits, r.limit(n, "a limit of a step", places.MaxAtOnce, s.limits))
+			s.limits = append(s.limits, r.limit(n, "a limit of a step", limit.MaxAtOnce, s.limits))
 		}),
 	}
 	for key, reads := range r.policyKeys(&s.policy) {

@@ -23,7 +23,7 @@ const (
 
 // Memory is a Store without durability, for tests and for programs whose runs may end with the
 // process. Several workers of one process can share it. It implements Claimer, Lister, Definitions,
-// Retainer, Logs, Limiter and Workers, starts no goroutine and has no timer.
+// Retainer, Logs, RunLimiter and Workers, starts no goroutine and has no timer.
 type Memory struct {
 	mu           sync.Mutex
 	runs         map[string]*memoryRun
@@ -34,8 +34,8 @@ type Memory struct {
 	workers      map[string]*memoryWorker
 	limits       map[string]*memoryLimit
 
-	placeMu     sync.Mutex
-	places      map[string][]byte // documents of PlaceStore
+	documentMu  sync.Mutex
+	documents   map[string][]byte // documents of StepLimiter
 	definitions map[string]Definition
 	log         eventLog
 	number      int64
@@ -50,9 +50,9 @@ var (
 	_ Definitions = (*Memory)(nil)
 	_ Retainer    = (*Memory)(nil)
 	_ Logs        = (*Memory)(nil)
-	_ Limiter     = (*Memory)(nil)
+	_ RunLimiter  = (*Memory)(nil)
 	_ Workers     = (*Memory)(nil)
-	_ PlaceStore  = (*Memory)(nil)
+	_ StepLimiter = (*Memory)(nil)
 )
 
 // memoryRun is a stored run. row holds no records: they are in steps. StepRecord.Row is the
@@ -70,7 +70,7 @@ type memoryRun struct {
 	orphan  bool          // the lease of its worker has expired
 	removed bool
 	waits   bool  // for its limits
-	placed  bool  // has its places
+	holds   bool  // its limits
 	dueAt   int64 // key in the heap of its flow
 	heapAt  int   // position in the heap, from 1; 0: not in the heap
 }
@@ -99,7 +99,7 @@ func NewMemory() *Memory {
 		due:         map[string]*dueHeap{},
 		workers:     map[string]*memoryWorker{},
 		limits:      map[string]*memoryLimit{},
-		places:      map[string][]byte{},
+		documents:   map[string][]byte{},
 		definitions: map[string]Definition{},
 		wake:        make(chan string, 1024),
 	}
@@ -144,7 +144,7 @@ func (m *Memory) Create(ctx context.Context, r *runtype.Run, events []runtype.Ev
 		if !r.Inline {
 			subject.active = run
 		}
-		if len(r.Limits) > 0 && !m.place(run) {
+		if len(r.Limits) > 0 && !m.requestLimits(run) {
 			run.row.Phase, run.row.Owner, run.row.Epoch, run.row.NextAt = runtype.Queued, "", 0, time.Time{}
 		}
 	}
@@ -239,7 +239,7 @@ func (m *Memory) Save(ctx context.Context, s *Save) error {
 		m.schedule(run)
 	}
 	if ends {
-		m.unplace(run, now)
+		m.releaseLimits(run, now)
 		m.promote(run, now)
 	}
 	r.Revision, r.Mail = run.row.Revision, run.row.Mail
@@ -267,7 +267,7 @@ func (m *Memory) promote(run *memoryRun, now time.Time) {
 	subject.active = next
 	next.row.Queue = 0
 	next.row.Revision++
-	if len(next.row.Limits) == 0 || m.place(next) {
+	if len(next.row.Limits) == 0 || m.requestLimits(next) {
 		m.begin(next, now)
 	}
 }
@@ -283,7 +283,7 @@ func (m *Memory) standBehind(subject *memorySubject, now time.Time) {
 	subject.last = max(subject.last, run.row.Queue)
 	subject.queue = slices.Insert(subject.queue, 0, run)
 	run.row.Revision++
-	m.unplace(run, now)
+	m.releaseLimits(run, now)
 }
 
 // begin makes a queued run Running and due.

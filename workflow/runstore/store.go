@@ -19,7 +19,7 @@ import (
 type Store interface {
 	// Create stores a new run with its first events and decides its phase: Running, or Queued with
 	// an increasing number if another run of the subject is active (inline runs are never queued so), or
-	// Queued without a number until its limits let it start: see Limiter.
+	// Queued without a number until its limits let it start: see RunLimiter.
 	// If 100 runs of the subject wait already, it fails with QUEUE_FULL. If the id is known, Create changes
 	// nothing and returns the stored run. It keeps Owner and Epoch if the run is Running (the
 	// worker that creates it owns it) and clears them if it is Queued.
@@ -138,54 +138,54 @@ type Worker struct {
 // MaxOwned bounds Worker.Runs.
 const MaxOwned = 20
 
-// Limiter is a store that limits by key how many runs run at once. A run without an active run of its
-// subject starts when it is the first of all its keys and each of them has a free place; it takes all its
-// places in one step. The first of a key is the run with the lowest Rank. A run keeps its places until it ends,
+// RunLimiter is a store that limits by key how many runs run at once. A run without an active run of its
+// subject starts when it is the first of all its keys and none of them is reached; it takes all its
+// limits in one step. The first of a key is the run with the lowest Rank. A run holds its limits until it ends,
 // whatever its phase and whoever owns it.
 //
 // A run that waits for its limits holds the slot of its subject. A child run without limits passes it (runtype.Run.PassesLimited):
 // it takes the slot, and the run that waited is the first of the queue of the subject; of runs with one number the older is before.
-type Limiter interface {
-	// SetLimit makes a number count for a key in place of what its runs say. 0: none may start. The runs
+type RunLimiter interface {
+	// SetRunLimit makes a number count for a key in place of what its runs say. 0: none may start. The runs
 	// that run already go on.
-	SetLimit(ctx context.Context, key string, atOnce int) error
-	// ResetLimit makes the numbers of the runs count again.
-	ResetLimit(ctx context.Context, key string) error
-	// Limits returns the keys that were set, or that an active run has, in order. limit 0: 1,000.
-	Limits(ctx context.Context, after string, limit int) ([]KeyLimit, error)
-	// LimitsOf returns the limits of a run in the order of its keys. It is empty for a run that has ended,
+	SetRunLimit(ctx context.Context, key string, atOnce int) error
+	// ResetRunLimit makes the numbers of the runs count again.
+	ResetRunLimit(ctx context.Context, key string) error
+	// RunLimits returns the keys that were set, or that an active run has, in order. limit 0: 1,000.
+	RunLimits(ctx context.Context, after string, limit int) ([]KeyLimit, error)
+	// RunLimitsOf returns the limits of a run in the order of its keys. It is empty for a run that has ended,
 	// has none, or waits behind another run of its subject.
-	LimitsOf(ctx context.Context, id string) ([]KeyLimit, error)
+	RunLimitsOf(ctx context.Context, id string) ([]KeyLimit, error)
 }
 
 // KeyLimit is the state of a key.
 type KeyLimit struct {
 	Key     string
-	AtOnce  int      // the number that counts: the set one, else that of the run (Limits: of the first that waits, else of the newest that runs)
+	AtOnce  int      // the number that counts: the set one, else that of the run (RunLimits: of the first that waits, else of the newest that runs)
 	Set     bool     // AtOnce was set in the store
-	Running int      // runs that have a place
+	Running int      // runs that hold a limit
 	Waiting int      // runs that wait for one
-	Before  int      // LimitsOf: runs that wait before it
-	Holders []string // LimitsOf: ids of runs that have a place, the oldest first, at most MaxHolders
+	Before  int      // RunLimitsOf: runs that wait before it
+	Holders []string // RunLimitsOf: ids of runs that hold a limit, the oldest first, at most MaxHolders
 }
 
 // MaxHolders bounds KeyLimit.Holders.
 const MaxHolders = 10
 
-// PlaceStore is a store that keeps who has a place of a limit: one small document for each key. Package workflow/places
+// StepLimiter is a store that keeps who holds a limit: one small document for each key. Package workflow/limit
 // decides what is in it.
-type PlaceStore interface {
-	// ChangePlaces calls change with the time of the store and the documents of the keys, nil for a key without one, and stores what it
+type StepLimiter interface {
+	// ChangeStepLimits calls change with the time of the store and the documents of the keys, nil for a key without one, and stores what it
 	// returns, all documents or none; nil removes one. If another worker has changed one of them meanwhile, it
 	// calls change again. An error of change ends the call, and nothing is written. When the call returns nil, the
 	// change is durable. A key that has no document and gets none is not compared.
-	ChangePlaces(ctx context.Context, keys []string, change func(now time.Time, documents [][]byte) ([][]byte, error)) error
-	// Places returns the documents of keys behind after, in order. limit 0: 1,000.
-	Places(ctx context.Context, after string, limit int) ([]KeyPlaces, error)
+	ChangeStepLimits(ctx context.Context, keys []string, change func(now time.Time, documents [][]byte) ([][]byte, error)) error
+	// StepLimits returns the documents of keys behind after, in order. limit 0: 1,000.
+	StepLimits(ctx context.Context, after string, limit int) ([]KeyState, error)
 }
 
-// KeyPlaces is the document of a key.
-type KeyPlaces struct {
+// KeyState is the document of a key.
+type KeyState struct {
 	Key      string
 	Document []byte
 }

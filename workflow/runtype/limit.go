@@ -8,7 +8,7 @@ import (
 )
 
 // Limit is a key of a run and the number of runs of that key that may run at once. All limits of a run
-// hold: it starts when each of its keys has a free place, and keeps the places until it ends.
+// hold: it starts when none of its limits is reached, and holds the limit until it ends.
 type Limit struct {
 	Key    string `json:"key"`    // such as provider/aws; at most 256 bytes
 	AtOnce int    `json:"atOnce"` // at least 1
@@ -115,7 +115,7 @@ const (
 const PriorityAge = time.Minute
 
 // PassesLimited reports whether the run goes before the runs of its subject that only wait for their limits and have not
-// begun: those may wait for a place of the run whose child it is. It takes no places, so it waits for none.
+// begun: those may wait for a limit of the run whose child it is. It acquires no limit, so it waits for none.
 func (r *Run) PassesLimited() bool {
 	return r.Parent != "" && !r.Inline && len(r.Limits) == 0
 }

@@ -24,7 +24,7 @@ type exportedTable struct {
 // exportedTables are in the order of an export.
 var exportedTables = []exportedTable{
 	{name: "setting", key: "name", replace: true},
-	{name: "limit_value", key: "key"},
+	{name: "run_limit_value", key: "key"},
 	{name: "place", key: "key"},
 	{name: "domain", key: "id", replace: true},
 	{name: "account", key: "id", replace: true},

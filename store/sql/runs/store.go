@@ -32,7 +32,7 @@ var (
 	_ runstore.Definitions = (*Store)(nil)
 	_ runstore.Retainer    = (*Store)(nil)
 	_ runstore.Logs        = (*Store)(nil)
-	_ runstore.Limiter     = (*Store)(nil)
+	_ runstore.RunLimiter  = (*Store)(nil)
 	_ runstore.Workers     = (*Store)(nil)
 )
 

@@ -7,7 +7,7 @@
 //		})
 //	}
 //
-// It tests Store, and Claimer, Lister, Definitions, Retainer, Logs, Limiter, PlaceStore and Workers if the store implements them.
+// It tests Store, and Claimer, Lister, Definitions, Retainer, Logs, RunLimiter, StepLimiter and Workers if the store implements them.
 package storetest
 
 import (
@@ -65,7 +65,7 @@ func Run(t *testing.T, h Harness) {
 	}{
 		{"Create", testCreate}, {"Queue", testQueue}, {"Save", testSave}, {"Records", testRecords},
 		{"Signals", testSignals}, {"Mail", testMail}, {"Faults", testFaults},
-		{"Claim", testClaim}, {"Workers", testWorkers}, {"ListOfWorkers", testListOfWorkers}, {"Limits", testLimits}, {"Places", testPlaces},
+		{"Claim", testClaim}, {"Workers", testWorkers}, {"ListOfWorkers", testListOfWorkers}, {"RunLimits", testRunLimits}, {"StepLimits", testStepLimits},
 		{"List", testList}, {"FaultOfRun", testFaultOfRun}, {"History", testHistory}, {"Await", testAwait},
 		{"Definitions", testDefinitions}, {"Retention", testRetention}, {"Logs", testLogs},
 	} {

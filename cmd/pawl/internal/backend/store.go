@@ -43,9 +43,9 @@ type fullStore interface {
 	runstore.Definitions
 	runstore.Retainer
 	runstore.Logs
-	runstore.Limiter
+	runstore.RunLimiter
 	runstore.Workers
-	runstore.PlaceStore
+	runstore.StepLimiter
 	Objects() control.Objects
 	Locks() lock.Backend
 	Close() error

@@ -253,7 +253,7 @@ func (p *pipe) saveAll(ops []*write, read func([][]byte)) {
 	)
 }
 
-// freeLimits frees the places of the runs that have ended. It returns an id for the wake-up of this process: a run
+// freeLimits releases the limit of the runs that have ended. It returns an id for the wake-up of this process: a run
 // that is not in its hands is only a reason to claim.
 func (p *pipe) freeLimits(batch []*write) (wake []string) {
 	var ended []*write

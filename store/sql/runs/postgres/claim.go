@@ -20,7 +20,7 @@ const idleClaimSQL = `
 SELECT w.k,
 	w.until > pawl_now() + $2::int8 / 2
 	AND NOT EXISTS (SELECT FROM worker o WHERE (o.lost OR o.until <= pawl_now() AND o.k <> w.k) AND EXISTS (SELECT FROM run r WHERE r.owner = o.k))
-	AND NOT EXISTS (SELECT FROM limit_changed)
+	AND NOT EXISTS (SELECT FROM run_limit_changed)
 	AND NOT ($3::int8 > 0 AND EXISTS (SELECT FROM run WHERE due_at <= pawl_now() AND phase < 6 AND flow <> ALL($4::text[]))),
 	(` + nextSQL + `)
 FROM worker w WHERE w.name = $1 AND NOT w.lost`
@@ -44,7 +44,7 @@ WHERE v.name = $1 AND NOT v.lost AND r.xmin = pg_current_xact_id()::xid ORDER BY
 const nextSQL = `
 SELECT coalesce(least(
 	(SELECT min(due_at) FROM run WHERE due_at > pawl_now()),
-	(SELECT CASE WHEN EXISTS (SELECT FROM limit_changed) THEN pawl_now() + 20000000 END),
+	(SELECT CASE WHEN EXISTS (SELECT FROM run_limit_changed) THEN pawl_now() + 20000000 END),
 	(SELECT min(until) FROM worker o WHERE NOT lost AND name <> $1 AND EXISTS (SELECT FROM run r WHERE r.owner = o.k))), 0)`
 
 // unreadableFor is how long an unreadable run is left alone. Then any worker tries

@@ -99,7 +99,7 @@ WITH won AS (
 ), line AS (
 	UPDATE run_limit l SET state = 1 FROM won WHERE won.limited AND l.run = won.k RETURNING l.key
 ), changed AS (
-	INSERT INTO limit_changed (key) SELECT DISTINCT key FROM line
+	INSERT INTO run_limit_changed (key) SELECT DISTINCT key FROM line
 )
 SELECT id FROM won`
 

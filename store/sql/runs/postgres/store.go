@@ -314,7 +314,7 @@ func (d *dialect) Restorer(x db.Session) (func(runs.Dump) []db.Statement, error)
 		list = append(list, runs.LabelStatements(k, r.Labels)...)
 		list = append(list, runs.LimitStatements(k, r)...)
 		for _, l := range r.Limits {
-			list = append(list, db.Statement{SQL: `INSERT INTO limit_changed (key) VALUES ($1)`, Args: []any{l.Key}})
+			list = append(list, db.Statement{SQL: `INSERT INTO run_limit_changed (key) VALUES ($1)`, Args: []any{l.Key}})
 		}
 		list = append(list, runs.LogStatements(k, dump)...)
 		if len(r.Input) > 0 {

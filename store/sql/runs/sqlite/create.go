@@ -76,7 +76,7 @@ type create struct {
 	new  *runs.NewRun
 	made runs.Created
 
-	toWake []string // runs that have got a place
+	toWake []string // runs that have acquired a limit
 }
 
 // Execute implements sqlite.Write.

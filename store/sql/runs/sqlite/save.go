@@ -211,7 +211,7 @@ func (op *save) saveSlowly(w *sqlite.Writer, body []byte) error {
 		return err
 	}
 	if r.Phase.Final() && len(r.Limits) > 0 {
-		if err := freePlaces(w, old.row, now, &op.toWake); err != nil {
+		if err := releaseLimits(w, old.row, now, &op.toWake); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,7 @@
 -- Who has a place of a limit of steps, and who waits for one: a document for each key, which a change replaces if it has
 -- the revision that was read.
 
-CREATE TABLE place (
+CREATE TABLE step_limit (
 	key      TEXT PRIMARY KEY,
 	revision INTEGER NOT NULL,
 	document BLOB NOT NULL

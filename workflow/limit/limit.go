@@ -1,15 +1,15 @@
-// Package places decides who may take a place of a limit: how many steps of a key run at once, and how many start in a
+// Package limit decides who holds a limit: how many steps of a key run at once, and how many start in a
 // window. It is pure: a store keeps one State for each key and changes those of one Request together, whoever works on
 // the runs.
 //
-// A step that has to wait gets a ticket. Tickets have one order over all keys, their Rank, and a ticket is not passed by
-// a later one of its key that would need the same place. So the first of all goes on as soon as its places are
-// free, and no two steps can wait for each other: a step holds places only while its attempt is open, or waits for a
-// slot of its worker. Whoever has a slot waits for no place.
+// A step that has to wait becomes a Waiter. Waiters have one order over all keys, their Rank, and a waiter is not passed by
+// a later one of its key that would need the same limit. So the first of all goes on as soon as its limits are
+// free, and no two steps can wait for each other: a step holds limits only while its attempt is open, or waits for a
+// slot of its worker. Whoever has a slot waits for no limit.
 //
-// Nobody has to clean up after a crash. A ticket whose owner does not come back when it said it would is passed
-// (see Overdue). A place of a worker that died is returned by whoever waits for it, as Request.Lost.
-package places
+// Nobody has to clean up after a crash. A waiter whose owner does not come back when it said it would is passed
+// (see Overdue). What a worker that died holds is released by whoever waits for it, as Request.Lost.
+package limit
 
 import (
 	"cmp"
@@ -20,7 +20,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// Limit is one key that a step needs a place of.
+// Limit is one key that a step has to hold.
 type Limit struct {
 	Key    string
 	Name   string       // source text of the key, for metrics
@@ -29,9 +29,9 @@ type Limit struct {
 }
 
 const (
-	// MaxAtOnce bounds Limit.AtOnce, and MaxWaiting the tickets of a key: a step behind them gets no ticket yet and asks again later.
+	// MaxAtOnce bounds Limit.AtOnce, and MaxWaiting the waiters of a key: a step behind them is no waiter yet and asks again later.
 	MaxAtOnce, MaxWaiting = 1000, 256
-	// Overdue is how long after the time of its next request a ticket is passed by others.
+	// Overdue is how long after the time of its next request a waiter is passed by others.
 	Overdue = 30 * time.Second
 	// forgotten is how long after that time it is dropped; its step gets another one with the same rank.
 	forgotten = time.Hour
@@ -48,23 +48,23 @@ type State struct {
 	Checked int64         `json:"checked,omitempty"` // time at which the holders were checked
 	Longest time.Duration `json:"longest,omitempty"` // longest window of all requests
 	Starts  []int64       `json:"starts,omitempty"`  // within Longest, the newest MaxRate of them
-	Holders []Holder      `json:"holders,omitempty"` // steps that have a place, in the order in which they got it
-	Waiting []Ticket      `json:"waiting,omitempty"` // in the order in which they start
+	Holders []Holder      `json:"holders,omitempty"` // steps that hold a limit, in the order in which they got it
+	Waiters []Waiter      `json:"waiters,omitempty"` // in the order in which they start
 
 	Name   string       `json:"name,omitempty"` // of the newest request
 	AtOnce int          `json:"atOnce,omitempty"`
 	Rate   runtype.Rate `json:"rate,omitzero"`
 }
 
-// Holder is a step that has a place.
+// Holder is a step that holds a limit.
 type Holder struct {
 	Run   string `json:"run"`
 	Step  string `json:"step"`
 	Epoch int64  `json:"epoch"`
 }
 
-// Ticket is a step that waits for a place.
-type Ticket struct {
+// Waiter is a step that waits for a limit.
+type Waiter struct {
 	Run    string       `json:"run"`
 	Step   string       `json:"step"` // "": the start of the run
 	Rank   int64        `json:"rank"` // the lowest starts first
@@ -76,27 +76,27 @@ type Ticket struct {
 
 // Request is what one run asks and returns in one change.
 type Request struct {
-	Run     string
-	Epoch   int64
-	Wants   []Want
-	Returns []Return
-	Lost    []Holder // places and tickets of steps that no living worker executes
+	Run      string
+	Epoch    int64
+	Acquires []Acquire
+	Releases []Release
+	Lost     []Holder // limits and waiters of steps that no living worker executes
 }
 
-// Want is a step that needs a place of each of its keys, all at once.
-type Want struct {
+// Acquire is a step that needs each of its limits, all at once.
+type Acquire struct {
 	Step   string
-	Rank   int64 // see Rank; a ticket keeps its best one
+	Rank   int64 // see Rank; a waiter keeps its best one
 	Limits []Limit
 }
 
-// Return is a step that has ended, or waits no more.
-type Return struct {
+// Release is a step that has ended, or waits no more.
+type Release struct {
 	Step   string
 	Limits []Limit
 }
 
-// Answer says who waits. A step of Request.Wants that is not in Waits has its places.
+// Answer says who waits. A step of Request.Acquires that is not in Waits holds its limits.
 type Answer struct {
 	Waits map[string]Wait
 	Wake  []string // runs that may go on now, or have to ask when they may
@@ -106,7 +106,7 @@ type Answer struct {
 // Wait is why a step waits.
 type Wait struct {
 	Limit
-	Running int       // steps that have a place
+	Running int       // steps that hold a limit
 	Started int       // starts in the window
 	Before  int       // steps that wait before it
 	AskAt   time.Time // time of its next request, if it is not woken before
@@ -119,12 +119,12 @@ func Rank(since time.Time, priority int) int64 {
 
 // Keys returns the keys of a request, in order.
 func (r Request) Keys() (keys []string) {
-	for _, w := range r.Wants {
+	for _, w := range r.Acquires {
 		for _, l := range w.Limits {
 			keys = append(keys, l.Key)
 		}
 	}
-	for _, w := range r.Returns {
+	for _, w := range r.Releases {
 		for _, l := range w.Limits {
 			keys = append(keys, l.Key)
 		}
@@ -146,20 +146,20 @@ func Decide(now time.Time, states map[string]*State, r Request) Answer {
 			}
 		}
 	}
-	for _, back := range r.Returns {
+	for _, back := range r.Releases {
 		for _, l := range back.Limits {
-			states[l.Key].giveBack(r, back.Step)
+			states[l.Key].release(r, back.Step)
 			states[l.Key].leave(r.Run, back.Step, false)
 		}
 	}
-	wants := slices.Clone(r.Wants)
-	slices.SortStableFunc(wants, func(a, b Want) int { return cmp.Compare(a.Rank, b.Rank) })
+	wants := slices.Clone(r.Acquires)
+	slices.SortStableFunc(wants, func(a, b Acquire) int { return cmp.Compare(a.Rank, b.Rank) })
 	for i := range wants {
 		wants[i].Rank = join(states, r, wants[i])
 	}
 	a := Answer{Waits: map[string]Wait{}}
 	for _, w := range wants {
-		if wait, waits := take(now, states, r, w); waits {
+		if wait, waits := acquire(now, states, r, w); waits {
 			a.Waits[w.Step] = wait
 			a.Check = append(a.Check, states[wait.Key].suspects(r.Run)...)
 		}
@@ -172,7 +172,7 @@ func Decide(now time.Time, states map[string]*State, r Request) Answer {
 	return a
 }
 
-// Ended is the epoch of a Lost entry whose run has ended: its tickets are removed too.
+// Ended is the epoch of a Lost entry whose run has ended: its waiters are removed too.
 const Ended = -1
 
 // Settle moves the state to a time and drops what is older than every window.
@@ -183,37 +183,37 @@ func (s *State) Settle(now time.Time) {
 		for i := range s.Starts {
 			s.Starts[i] -= back
 		}
-		for i := range s.Waiting {
-			s.Waiting[i].Rank -= back
-			s.Waiting[i].AskAt -= back
+		for i := range s.Waiters {
+			s.Waiters[i].Rank -= back
+			s.Waiters[i].AskAt -= back
 		}
 		s.Checked -= back
 		s.Clock = t
 	case back < 0:
 		s.Clock = t
 	}
-	s.Waiting = slices.DeleteFunc(s.Waiting, func(t Ticket) bool { return t.AskAt+int64(forgotten) < s.Clock })
+	s.Waiters = slices.DeleteFunc(s.Waiters, func(t Waiter) bool { return t.AskAt+int64(forgotten) < s.Clock })
 	old, _ := slices.BinarySearch(s.Starts, s.Clock-int64(s.Longest)+1)
 	s.Starts = slices.Delete(s.Starts, 0, max(old, len(s.Starts)-runtype.MaxRate))
 }
 
-func (s *State) giveBack(r Request, step string) {
+func (s *State) release(r Request, step string) {
 	s.Holders = slices.DeleteFunc(s.Holders, func(h Holder) bool { return h.Run == r.Run && h.Step == step && h.Epoch <= r.Epoch })
 }
 
 func (s *State) leave(run, step string, all bool) {
-	s.Waiting = slices.DeleteFunc(s.Waiting, func(t Ticket) bool { return t.Run == run && (all || t.Step == step) })
+	s.Waiters = slices.DeleteFunc(s.Waiters, func(t Waiter) bool { return t.Run == run && (all || t.Step == step) })
 }
 
-func (t Ticket) order(other Ticket) int {
+func (t Waiter) order(other Waiter) int {
 	return cmp.Or(cmp.Compare(t.Rank, other.Rank), cmp.Compare(t.Run, other.Run), cmp.Compare(t.Step, other.Step))
 }
 
-// join gives a step its tickets and returns its rank: the best that it has had.
-func join(states map[string]*State, r Request, w Want) int64 {
+// join makes a step a waiter of its keys and returns its rank: the best that it has had.
+func join(states map[string]*State, r Request, w Acquire) int64 {
 	rank := w.Rank
 	for _, l := range w.Limits {
-		for _, t := range states[l.Key].Waiting {
+		for _, t := range states[l.Key].Waiters {
 			if t.Run == r.Run && t.Step == w.Step {
 				rank = min(rank, t.Rank)
 			}
@@ -224,16 +224,16 @@ func join(states map[string]*State, r Request, w Want) int64 {
 		s.Name, s.AtOnce, s.Rate = l.Name, l.AtOnce, l.Rate
 		s.Longest = max(s.Longest, l.Rate.Window)
 		s.leave(r.Run, w.Step, false)
-		t := Ticket{Run: r.Run, Step: w.Step, Rank: rank, AskAt: s.Clock, AtOnce: l.AtOnce, Rate: l.Rate}
-		at, _ := slices.BinarySearchFunc(s.Waiting, t, Ticket.order)
-		s.Waiting = slices.Insert(s.Waiting, at, t)
-		s.Waiting = s.Waiting[:min(len(s.Waiting), MaxWaiting)]
+		t := Waiter{Run: r.Run, Step: w.Step, Rank: rank, AskAt: s.Clock, AtOnce: l.AtOnce, Rate: l.Rate}
+		at, _ := slices.BinarySearchFunc(s.Waiters, t, Waiter.order)
+		s.Waiters = slices.Insert(s.Waiters, at, t)
+		s.Waiters = s.Waiters[:min(len(s.Waiters), MaxWaiting)]
 	}
 	return rank
 }
 
-// take gives a step its places, or says why it waits.
-func take(now time.Time, states map[string]*State, r Request, w Want) (wait Wait, waits bool) {
+// acquire gives a step its limits, or says why it waits.
+func acquire(now time.Time, states map[string]*State, r Request, w Acquire) (wait Wait, waits bool) {
 	held, needed := 0, 0
 	for _, l := range w.Limits { // the answer to the same request was lost, or its worker was
 		s := states[l.Key]
@@ -244,11 +244,11 @@ func take(now time.Time, states map[string]*State, r Request, w Want) (wait Wait
 				continue
 			}
 		}
-		s.giveBack(r, w.Step)
+		s.release(r, w.Step)
 	}
-	if held > 0 && held < needed { // it held places of some of its keys only: it takes all again
+	if held > 0 && held < needed { // it held limits of some of its keys only: it takes all again
 		for _, l := range w.Limits {
-			states[l.Key].giveBack(r, w.Step)
+			states[l.Key].release(r, w.Step)
 		}
 	} else if held > 0 {
 		for _, l := range w.Limits {
@@ -258,7 +258,7 @@ func take(now time.Time, states map[string]*State, r Request, w Want) (wait Wait
 	}
 	for _, l := range w.Limits {
 		s := states[l.Key]
-		before, after, free := s.earliest(Ticket{Run: r.Run, Step: w.Step, Rank: w.Rank})
+		before, after, free := s.earliest(Waiter{Run: r.Run, Step: w.Step, Rank: w.Rank})
 		if free && after <= 0 {
 			continue
 		}
@@ -274,8 +274,8 @@ func take(now time.Time, states map[string]*State, r Request, w Want) (wait Wait
 	for _, l := range w.Limits {
 		s := states[l.Key]
 		if waits {
-			for i := range s.Waiting {
-				if t := &s.Waiting[i]; t.Run == r.Run && t.Step == w.Step {
+			for i := range s.Waiters {
+				if t := &s.Waiters[i]; t.Run == r.Run && t.Step == w.Step {
 					t.AskAt = s.Clock + wait.AskAt.Sub(now).Nanoseconds()
 				}
 			}
@@ -298,13 +298,13 @@ func (s *State) StartedIn(window time.Duration) int {
 	return len(s.Starts) - at
 }
 
-// earliest says how long a ticket has to wait: those before it start first, each when its own numbers allow it. free is false if that depends on the end of a step.
-func (s *State) earliest(own Ticket) (before int, after time.Duration, free bool) {
+// earliest says how long a waiter has to wait: those before it start first, each when its own numbers allow it. free is false if that depends on the end of a step.
+func (s *State) earliest(own Waiter) (before int, after time.Duration, free bool) {
 	starts, at := slices.Clone(s.Starts), s.Clock
-	for _, t := range s.Waiting {
+	for _, t := range s.Waiters {
 		mine := t.Run == own.Run && t.Step == own.Step
 		if !mine && t.order(own) > 0 {
-			break // it got no ticket
+			break // it is no waiter
 		}
 		if !mine && t.AskAt+int64(Overdue) < s.Clock {
 			continue
@@ -321,12 +321,12 @@ func (s *State) earliest(own Ticket) (before int, after time.Duration, free bool
 		starts = append(starts, at)
 		before++
 	}
-	return len(s.Waiting), 0, false
+	return len(s.Waiters), 0, false
 }
 
-// before counts the tickets that come before one.
-func (s *State) before(own Ticket) (n int) {
-	for _, t := range s.Waiting {
+// before counts the waiters that come before one.
+func (s *State) before(own Waiter) (n int) {
+	for _, t := range s.Waiters {
 		if t.order(own) < 0 && t.AskAt+int64(Overdue) >= s.Clock {
 			n++
 		}
@@ -334,9 +334,9 @@ func (s *State) before(own Ticket) (n int) {
 	return n
 }
 
-// Before returns how many tickets come before that of a step; false if it has none.
+// Before returns how many waiters come before that of a step; false if it has none.
 func (s *State) Before(run, step string) (int, bool) {
-	i := slices.IndexFunc(s.Waiting, func(t Ticket) bool { return t.Run == run && t.Step == step })
+	i := slices.IndexFunc(s.Waiters, func(t Waiter) bool { return t.Run == run && t.Step == step })
 	return max(i, 0), i >= 0
 }
 
@@ -347,20 +347,20 @@ func (s *State) suspects(run string) []Holder {
 	}
 	s.Checked = s.Clock
 	list := slices.Clone(s.Holders)
-	for _, t := range s.Waiting[:min(len(s.Waiting), 10)] {
+	for _, t := range s.Waiters[:min(len(s.Waiters), 10)] {
 		list = append(list, Holder{Run: t.Run, Epoch: Ended})
 	}
 	return slices.DeleteFunc(list, func(h Holder) bool { return h.Run == run })
 }
 
-// turn is a ticket that is the first, or that may start now as far as its key goes. Only the first knows exactly when it may start.
+// turn is a waiter that is the first, or that may start now as far as its key goes. Only the first knows exactly when it may start.
 type turn struct {
 	run, step   string
 	first, free bool
 }
 
 func (s *State) turns() (list []turn) {
-	for _, t := range s.Waiting {
+	for _, t := range s.Waiters {
 		if t.AskAt+int64(Overdue) < s.Clock {
 			continue
 		}
@@ -374,7 +374,7 @@ func (s *State) turns() (list []turn) {
 	return list
 }
 
-// wake returns the runs of the tickets whose turn has come by this request. Those whose turn had come before were told then.
+// wake returns the runs of the waiters whose turn has come by this request. Those whose turn had come before were told then.
 func (s *State) wake(but string, before []turn) (runs []string) {
 	for _, now := range s.turns() {
 		known := slices.ContainsFunc(before, func(old turn) bool {
@@ -383,7 +383,7 @@ func (s *State) wake(but string, before []turn) (runs []string) {
 		if known || now.run == but {
 			continue
 		}
-		t := &s.Waiting[slices.IndexFunc(s.Waiting, func(t Ticket) bool { return t.Run == now.run && t.Step == now.step })]
+		t := &s.Waiters[slices.IndexFunc(s.Waiters, func(t Waiter) bool { return t.Run == now.run && t.Step == now.step })]
 		if !t.Woken {
 			t.Woken, t.AskAt = true, min(t.AskAt, s.Clock)
 			runs = append(runs, t.Run)
@@ -403,7 +403,7 @@ func Decode(data []byte) (*State, error) {
 
 // Encode returns what to store; nil if there is nothing to remember.
 func (s *State) Encode() []byte {
-	if len(s.Holders) == 0 && len(s.Waiting) == 0 && len(s.Starts) == 0 {
+	if len(s.Holders) == 0 && len(s.Waiters) == 0 && len(s.Starts) == 0 {
 		return nil
 	}
 	data, _ := json.Marshal(s) // cannot fail: it has only numbers and texts

@@ -14,7 +14,7 @@ import (
 type memoryLimit struct {
 	set     *int         // number that was set
 	waiting []*memoryRun // in the order in which they start
-	holders []*memoryRun // that have a place
+	holders []*memoryRun // that hold a limit
 }
 
 // byRank orders the runs that wait for a limit.
@@ -22,8 +22,8 @@ func byRank(a, b *memoryRun) int {
 	return cmp.Or(cmp.Compare(a.row.Rank(), b.row.Rank()), cmp.Compare(a.number, b.number))
 }
 
-// place takes the places of a run, or lets it wait for them.
-func (m *Memory) place(run *memoryRun) bool {
+// limit acquires the limit of a run, or lets it wait for them.
+func (m *Memory) requestLimits(run *memoryRun) bool {
 	run.waits = true
 	for _, want := range run.row.Limits {
 		l := m.limits[want.Key]
@@ -34,15 +34,15 @@ func (m *Memory) place(run *memoryRun) bool {
 		at, _ := slices.BinarySearchFunc(l.waiting, run, byRank)
 		l.waiting = slices.Insert(l.waiting, at, run)
 	}
-	if !m.mayPlace(run) {
+	if !m.mayAcquire(run) {
 		return false
 	}
-	m.takePlaces(run)
+	m.acquireLimits(run)
 	return true
 }
 
-// mayPlace reports whether the run is the first of all its keys and each has a free place.
-func (m *Memory) mayPlace(run *memoryRun) bool {
+// mayAcquire reports whether the run is the first of all its keys and none of them is reached.
+func (m *Memory) mayAcquire(run *memoryRun) bool {
 	for _, want := range run.row.Limits {
 		l := m.limits[want.Key]
 		atOnce := want.AtOnce
@@ -56,22 +56,22 @@ func (m *Memory) mayPlace(run *memoryRun) bool {
 	return true
 }
 
-func (m *Memory) takePlaces(run *memoryRun) {
+func (m *Memory) acquireLimits(run *memoryRun) {
 	for _, want := range run.row.Limits {
 		l := m.limits[want.Key]
 		l.waiting = slices.Delete(l.waiting, 0, 1)
 		l.holders = append(l.holders, run)
 	}
-	run.waits, run.placed = false, true
+	run.waits, run.holds = false, true
 }
 
-// unplace frees the places of a run that has ended, or ends its wait for them, and starts the runs that may
+// releaseLimits releases the limit of a run that has ended, or ends its wait for them, and starts the runs that may
 // start now.
-func (m *Memory) unplace(run *memoryRun, now time.Time) {
-	if !run.waits && !run.placed {
+func (m *Memory) releaseLimits(run *memoryRun, now time.Time) {
+	if !run.waits && !run.holds {
 		return
 	}
-	run.waits, run.placed = false, false
+	run.waits, run.holds = false, false
 	var keys []string
 	isRun := func(other *memoryRun) bool { return other == run }
 	for _, want := range run.row.Limits {
@@ -89,12 +89,12 @@ func (m *Memory) unplace(run *memoryRun, now time.Time) {
 func (m *Memory) startWaiting(keys []string, now time.Time) {
 	for len(keys) > 0 {
 		l := m.limits[keys[0]]
-		if l == nil || len(l.waiting) == 0 || !m.mayPlace(l.waiting[0]) {
+		if l == nil || len(l.waiting) == 0 || !m.mayAcquire(l.waiting[0]) {
 			keys = keys[1:]
 			continue
 		}
 		run := l.waiting[0]
-		m.takePlaces(run)
+		m.acquireLimits(run)
 		run.row.Revision++
 		m.begin(run, now)
 		for _, want := range run.row.Limits { // another run is the first of these keys now
@@ -109,13 +109,13 @@ func (m *Memory) forgetLimit(key string) {
 	}
 }
 
-// SetLimit sets the number of a key. See Limiter.
-func (m *Memory) SetLimit(ctx context.Context, key string, atOnce int) error {
+// SetRunLimit sets the number of a key. See RunLimiter.
+func (m *Memory) SetRunLimit(ctx context.Context, key string, atOnce int) error {
 	return m.changeLimit(ctx, key, &atOnce)
 }
 
-// ResetLimit removes the number of a key. See Limiter.
-func (m *Memory) ResetLimit(ctx context.Context, key string) error {
+// ResetRunLimit removes the number of a key. See RunLimiter.
+func (m *Memory) ResetRunLimit(ctx context.Context, key string) error {
 	return m.changeLimit(ctx, key, nil)
 }
 
@@ -134,8 +134,8 @@ func (m *Memory) changeLimit(ctx context.Context, key string, atOnce *int) error
 	return nil
 }
 
-// Limits lists the keys. See Limiter.
-func (m *Memory) Limits(ctx context.Context, after string, limit int) ([]KeyLimit, error) {
+// RunLimits lists the keys. See RunLimiter.
+func (m *Memory) RunLimits(ctx context.Context, after string, limit int) ([]KeyLimit, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -161,8 +161,8 @@ func (m *Memory) Limits(ctx context.Context, after string, limit int) ([]KeyLimi
 	return list, nil
 }
 
-// LimitsOf returns the limits of a run. See Limiter.
-func (m *Memory) LimitsOf(ctx context.Context, id string) ([]KeyLimit, error) {
+// RunLimitsOf returns the limits of a run. See RunLimiter.
+func (m *Memory) RunLimitsOf(ctx context.Context, id string) ([]KeyLimit, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (m *Memory) LimitsOf(ctx context.Context, id string) ([]KeyLimit, error) {
 	switch {
 	case run == nil:
 		return nil, ErrNotFound
-	case !run.waits && !run.placed:
+	case !run.waits && !run.holds:
 		return nil, nil
 	}
 	var list []KeyLimit

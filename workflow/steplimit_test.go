@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/workflow"
-	"github.com/pawl-dev/pawl/workflow/places"
+	"github.com/pawl-dev/pawl/workflow/limit"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
@@ -90,11 +90,11 @@ func startRuns(t *testing.T, e *workflow.Engine, flow string, n int) (ids []stri
 func nothingHeld(t *testing.T, e *workflow.Engine) {
 	t.Helper()
 	synctest.Wait()
-	list, err := e.Places(t.Context(), "", 0)
+	list, err := e.StepLimits(t.Context(), "", 0)
 	want(t, err, error(nil))
 	for _, k := range list {
-		if len(k.Holders)+len(k.Waiting) > 0 {
-			t.Errorf("left of %s: %v hold, %v wait", k.Key, k.Holders, k.Waiting)
+		if len(k.Holders)+len(k.Waiters) > 0 {
+			t.Errorf("left of %s: %v hold, %v wait", k.Key, k.Holders, k.Waiters)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func TestStepsOfAKeyTakeTurns(t *testing.T) {
 			cur := r.Current()
 			want(t, cur.Name+": "+cur.Wait.Reason+", "+cur.Wait.Message, "Call: Limit, api: 2 at once")
 			want(t, cur.Attempt, 0)
-			views, err := one.PlacesOf(t.Context(), r)
+			views, err := one.StepLimitsOf(t.Context(), r)
 			want(t, err, error(nil))
 			if len(views) != 1 || views[0].Running != 2 || views[0].Waiting != 10 || len(views[0].Holders) != 2 {
 				t.Errorf("%s waits for %+v", id, views)
@@ -188,7 +188,7 @@ func TestRateOfRuns(t *testing.T) {
 		want(t, phase(t, store.Memory, ids[2]), runtype.Waiting)
 		r, err := e.Get(t.Context(), urgent.ID)
 		want(t, err, error(nil))
-		views, err := e.PlacesOf(t.Context(), r)
+		views, err := e.StepLimitsOf(t.Context(), r)
 		want(t, err, error(nil))
 		if len(views) != 1 || views[0].Step != "" || views[0].Started != 2 || views[0].Before != 0 || views[0].Waiting != 3 {
 			t.Errorf("%+v", views)
@@ -203,8 +203,8 @@ func TestRateOfRuns(t *testing.T) {
 	})
 }
 
-// TestPlaceOfADeadWorker: its lease ends, another worker takes its run over, and the place is free for the others.
-func TestPlaceOfADeadWorker(t *testing.T) {
+// TestLimitOfADeadWorker: its lease ends, another worker takes its run over, and the limit is free for the others.
+func TestLimitOfADeadWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls callLog
 		flows := []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "Call", Do: calls.step("", time.Second), Limits: fixed("api", 1, "")}}}}
@@ -228,8 +228,8 @@ func TestPlaceOfADeadWorker(t *testing.T) {
 	})
 }
 
-// TestUndoPollAndHealerTakePlaces: each call of a provider takes a place, whatever it is for, and a wait holds none.
-func TestUndoPollAndHealerTakePlaces(t *testing.T) {
+// TestUndoPollAndHealerAcquireLimits: each call of a provider acquires a limit, whatever it is for, and a wait holds none.
+func TestUndoPollAndHealerAcquireLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls callLog
 		slow := calls.step("", 2*time.Second)
@@ -266,7 +266,7 @@ func TestUndoPollAndHealerTakePlaces(t *testing.T) {
 			{Name: "Go", Wait: &workflow.WaitFor{Signal: "go"}},
 		}}}
 		store := &flaky{Memory: runstore.NewMemory()}
-		e, stop := worker(t, store, flows, workflow.Options{Healers: map[fault.Code]workflow.Healer{broken.Code: {Do: heal, Places: fixed("api", 1, "")}}})
+		e, stop := worker(t, store, flows, workflow.Options{Healers: map[fault.Code]workflow.Healer{broken.Code: {Do: heal, StepLimits: fixed("api", 1, "")}}})
 		defer stop()
 		ids := startRuns(t, e, "F", 3)
 		time.Sleep(3 * time.Minute)
@@ -286,7 +286,7 @@ func TestUndoPollAndHealerTakePlaces(t *testing.T) {
 	})
 }
 
-// TestWaitingStepIsNotUndone: a step that was cancelled while it waited for a place was never opened, and leaves the line.
+// TestWaitingStepIsNotUndone: a step that was cancelled while it waited for a limit was never opened, and leaves the line.
 func TestWaitingStepIsNotUndone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls callLog
@@ -308,14 +308,14 @@ func TestWaitingStepIsNotUndone(t *testing.T) {
 	})
 }
 
-// ChangePlaces is a write as the others are.
-func (m *crashingStore) ChangePlaces(ctx context.Context, keys []string, change func(time.Time, [][]byte) ([][]byte, error)) error {
-	return m.write(func() error { return m.Memory.ChangePlaces(ctx, keys, change) })
+// ChangeStepLimits is a write as the others are.
+func (m *crashingStore) ChangeStepLimits(ctx context.Context, keys []string, change func(time.Time, [][]byte) ([][]byte, error)) error {
+	return m.write(func() error { return m.Memory.ChangeStepLimits(ctx, keys, change) })
 }
 
-// TestPlacesAfterEachCrash: the process dies before and after each of its writes. Another one goes on, no number is exceeded,
+// TestStepLimitsAfterEachCrash: the process dies before and after each of its writes. Another one goes on, no number is exceeded,
 // all runs end, and nothing is held in the end.
-func TestPlacesAfterEachCrash(t *testing.T) {
+func TestStepLimitsAfterEachCrash(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for at := 1; ; at++ {
 			died := false
@@ -364,14 +364,14 @@ func TestPlacesAfterEachCrash(t *testing.T) {
 	}
 }
 
-// TestPlacesOfAStoreThatFails: changes that fail, with and without effect, delay steps and leave nothing. Each change fails
+// TestStepLimitsOfAStoreThatFails: changes that fail, with and without effect, delay steps and leave nothing. Each change fails
 // once, so also the last one of a run.
-func TestPlacesOfAStoreThatFails(t *testing.T) {
+func TestStepLimitsOfAStoreThatFails(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for every := 3; every < 9; every++ {
 			synctest.Test(t, func(t *testing.T) {
 				var calls callLog
-				store := &failingPlaces{Memory: runstore.NewMemory(), every: every, after: after}
+				store := &failingLimits{Memory: runstore.NewMemory(), every: every, after: after}
 				var steps []workflow.Step
 				for _, name := range []string{"A", "B", "C"} {
 					steps = append(steps, workflow.Step{Name: name, Do: calls.step("", time.Second), Limits: fixed("api", 2, "")})
@@ -392,16 +392,16 @@ func TestPlacesOfAStoreThatFails(t *testing.T) {
 	}
 }
 
-// TestPlaceIsReturnedAfterAFailure: the change that returns a place fails, and the run goes on for hours. It tries again, and
-// does not keep the place until it rests.
-func TestPlaceIsReturnedAfterAFailure(t *testing.T) {
+// TestLimitIsReleasedAfterAFailure: the change that releases a limit fails, and the run goes on for hours. It tries again, and
+// does not hold the limit until it rests.
+func TestLimitIsReleasedAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls callLog
 		flows := []workflow.Flow{
 			{Name: "A", Steps: []workflow.Step{{Name: "Call", Do: calls.step("", time.Second), Limits: fixed("api", 1, "")}, {Name: "Long", Do: calls.step("", time.Hour), Timeout: 2 * time.Hour}}},
 			{Name: "B", Steps: []workflow.Step{{Name: "Call", Do: calls.step("", time.Second), Limits: fixed("api", 1, "")}}},
 		}
-		store := &failingPlaces{Memory: runstore.NewMemory(), only: 2}
+		store := &failingLimits{Memory: runstore.NewMemory(), only: 2}
 		e, stop := worker(t, store, flows, workflow.Options{})
 		defer stop()
 		startRuns(t, e, "A", 1)
@@ -413,11 +413,11 @@ func TestPlaceIsReturnedAfterAFailure(t *testing.T) {
 	})
 }
 
-// TestRunEndsWithoutItsPlaces: a store that never takes places back does not keep a run from its end.
-func TestRunEndsWithoutItsPlaces(t *testing.T) {
+// TestRunEndsHoldingLimits: a store that never takes limits back does not keep a run from its end.
+func TestRunEndsHoldingLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls callLog
-		store := &failingPlaces{Memory: runstore.NewMemory(), from: 2}
+		store := &failingLimits{Memory: runstore.NewMemory(), from: 2}
 		e, stop := worker(t, store, []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "Call", Do: calls.step("", time.Second), Limits: fixed("api", 1, "")}}}}, workflow.Options{})
 		defer stop()
 		id := startRuns(t, e, "F", 1)[0]
@@ -426,21 +426,21 @@ func TestRunEndsWithoutItsPlaces(t *testing.T) {
 	})
 }
 
-// failingPlaces fails each call whose number every divides, the call only, and all calls since from.
-type failingPlaces struct {
+// failingLimits fails each call whose number every divides, the call only, and all calls since from.
+type failingLimits struct {
 	*runstore.Memory
 	calls, every, only, from int
 	after                    bool
 	mu                       sync.Mutex
 }
 
-func (f *failingPlaces) ChangePlaces(ctx context.Context, keys []string, change func(time.Time, [][]byte) ([][]byte, error)) error {
+func (f *failingLimits) ChangeStepLimits(ctx context.Context, keys []string, change func(time.Time, [][]byte) ([][]byte, error)) error {
 	f.mu.Lock()
 	f.calls++
 	bad := f.every > 0 && f.calls%f.every == 0 || f.calls == f.only || f.from > 0 && f.calls >= f.from
 	f.mu.Unlock()
 	if !bad || f.after {
-		if err := f.Memory.ChangePlaces(ctx, keys, change); err != nil {
+		if err := f.Memory.ChangeStepLimits(ctx, keys, change); err != nil {
 			return err
 		}
 	}
@@ -456,7 +456,7 @@ func TestLimitsOfStepsAreRefused(t *testing.T) {
 	for name, s := range map[string]workflow.Step{
 		"no number":   {Name: "A", Do: do, Limits: []workflow.StepLimit{{Key: workflow.FixedKey("k")}}},
 		"no key":      {Name: "A", Do: do, Limits: []workflow.StepLimit{{AtOnce: 1}}},
-		"too many":    {Name: "A", Do: do, Limits: fixed("k", places.MaxAtOnce+1, "")},
+		"too many":    {Name: "A", Do: do, Limits: fixed("k", limit.MaxAtOnce+1, "")},
 		"of a wait":   {Name: "A", Wait: &workflow.WaitFor{For: time.Second}, Limits: fixed("k", 1, "")},
 		"of a group":  {Name: "A", Steps: []workflow.Step{{Name: "B", Do: do}}, Limits: fixed("k", 1, "")},
 		"of sub-flow": {Name: "A", Flow: "F", Limits: fixed("k", 1, "")},
@@ -468,7 +468,7 @@ func TestLimitsOfStepsAreRefused(t *testing.T) {
 	e, err := workflow.New(unlimited{runstore.NewMemory()}, []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "A", Do: do, Limits: fixed("k", 1, "")}}}}, workflow.Options{})
 	want(t, err, error(nil))
 	if _, err := e.Start(t.Context(), workflow.Request{Flow: "F", Subject: "kind/space/1"}); !errors.Is(err, workflow.LimitsNotKept) {
-		t.Errorf("a store without places: %v", err)
+		t.Errorf("a store without limits: %v", err)
 	}
 }
 
@@ -493,7 +493,7 @@ func TestStartsAndStepsShareNothing(t *testing.T) {
 		for limit, pages := range map[int]string{1: "k:false k:true | l:false | ", 2: "k:false k:true | l:false | ", 3: "k:false k:true l:false | "} {
 			got, after := "", ""
 			for {
-				list, err := e.Places(t.Context(), after, limit)
+				list, err := e.StepLimits(t.Context(), after, limit)
 				want(t, err, error(nil))
 				if len(list) == 0 {
 					break
@@ -529,9 +529,9 @@ func (l *laggingList) List(ctx context.Context, q runstore.Query) (list []*runty
 	return list, next, err
 }
 
-// TestPlaceIsNotLostInAListThatLags: a run that the list of the store does not show yet, or shows without its worker, keeps
-// its place. One that does not exist has none.
-func TestPlaceIsNotLostInAListThatLags(t *testing.T) {
+// TestHolderIsNotLostInAListThatLags: a run that the list of the store does not show yet, or shows without its worker, keeps
+// its limit. One that does not exist has none.
+func TestHolderIsNotLostInAListThatLags(t *testing.T) {
 	for name, store := range map[string]*laggingList{
 		"not listed":           {missing: time.Hour},
 		"listed without owner": {lag: time.Hour},
@@ -541,8 +541,8 @@ func TestPlaceIsNotLostInAListThatLags(t *testing.T) {
 				var calls callLog
 				store.Memory = runstore.NewMemory()
 				flows := []workflow.Flow{{Name: "F", Steps: []workflow.Step{{Name: "Call", Do: calls.step("", time.Minute), Limits: fixed("api", 1, "")}}}}
-				stranger := places.State{Holders: []places.Holder{{Run: "gone", Step: "Call", Epoch: 1}}, Waiting: []places.Ticket{{Run: "gone", Step: "Other", AskAt: time.Now().Add(time.Hour).UnixNano()}}}
-				err := store.ChangePlaces(t.Context(), []string{"api"}, func(time.Time, [][]byte) ([][]byte, error) { return [][]byte{stranger.Encode()}, nil })
+				stranger := limit.State{Holders: []limit.Holder{{Run: "gone", Step: "Call", Epoch: 1}}, Waiters: []limit.Waiter{{Run: "gone", Step: "Other", AskAt: time.Now().Add(time.Hour).UnixNano()}}}
+				err := store.ChangeStepLimits(t.Context(), []string{"api"}, func(time.Time, [][]byte) ([][]byte, error) { return [][]byte{stranger.Encode()}, nil })
 				want(t, err, error(nil))
 				one, stopOne := worker(t, store, flows, workflow.Options{Worker: "one"})
 				defer stopOne()
@@ -560,9 +560,9 @@ func TestPlaceIsNotLostInAListThatLags(t *testing.T) {
 	}
 }
 
-// TestPollThatWaitsForAPlaceEnds: a poll that gets no place does not stop the clocks of its wait: its heartbeat, and its
+// TestPollThatWaitsForALimitEnds: a poll that gets no limit does not stop the clocks of its wait: its heartbeat, and its
 // deadline.
-func TestPollThatWaitsForAPlaceEnds(t *testing.T) {
+func TestPollThatWaitsForALimitEnds(t *testing.T) {
 	poll := func(context.Context, *workflow.Task) outcome.Outcome {
 		return outcome.Wait(10*time.Second, "NotYet", "not yet")
 	}
@@ -593,10 +593,10 @@ func TestPollThatWaitsForAPlaceEnds(t *testing.T) {
 				if r.Phase != runtype.Paused || r.Fault == nil || r.Fault.Code != c.code {
 					t.Errorf("the run is %s: %+v", r.Phase, r.Fault)
 				}
-				list, err := e.Places(t.Context(), "", 0)
+				list, err := e.StepLimits(t.Context(), "", 0)
 				want(t, err, error(nil))
-				if len(list) != 1 || len(list[0].Holders) != 1 || len(list[0].Waiting) != 0 {
-					t.Errorf("the places are %+v", list[0].State)
+				if len(list) != 1 || len(list[0].Holders) != 1 || len(list[0].Waiters) != 0 {
+					t.Errorf("the limit is %+v", list[0].State)
 				}
 			})
 		})
@@ -657,20 +657,20 @@ func TestLimitsOfOneKey(t *testing.T) {
 	})
 }
 
-// wakingStore calls onWake while a run is woken that may have a place.
+// wakingStore calls onWake while a run is woken that may hold a limit.
 type wakingStore struct {
 	*runstore.Memory
 	onWake func()
 }
 
 func (w *wakingStore) Send(ctx context.Context, id string, s runtype.Signal) error {
-	if strings.HasPrefix(s.ID, "place/") {
+	if strings.HasPrefix(s.ID, "limit/") {
 		w.onWake()
 	}
 	return w.Memory.Send(ctx, id, s)
 }
 
-// TestAttemptsGoOnWhileOthersAreWoken: the store may be slow when a run is woken. Attempts of the run that gave its place back
+// TestAttemptsGoOnWhileOthersAreWoken: the store may be slow when a run is woken. Attempts of the run that released its limits
 // can read outputs meanwhile.
 func TestAttemptsGoOnWhileOthersAreWoken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -740,9 +740,63 @@ func TestStartsAreForgotten(t *testing.T) {
 		}{{2 * time.Hour, 20}, {22 * time.Hour, 0}} {
 			time.Sleep(c.after)
 			synctest.Wait()
-			list, err := e.Places(t.Context(), "", 0)
+			list, err := e.StepLimits(t.Context(), "", 0)
 			want(t, err, error(nil))
 			want(t, len(list), c.keys)
 		}
 	})
+}
+
+// TestPollThatWaitsForASlotEnds: a poll whose run has no free slot does not stop the clocks of its wait either.
+func TestPollThatWaitsForASlotEnds(t *testing.T) {
+	poll := func(context.Context, *workflow.Task) outcome.Outcome {
+		return outcome.Wait(10*time.Second, "NotYet", "not yet")
+	}
+	for name, c := range map[string]struct {
+		step workflow.Step
+		code fault.Code
+	}{
+		"heartbeat": {workflow.Step{Name: "Poll", Do: poll, Heartbeat: time.Minute, Retry: workflow.Retry{Attempts: 1}}, workflow.HeartbeatLost.Code},
+		"deadline":  {workflow.Step{Name: "Poll", Do: poll, Wait: &workflow.WaitFor{Deadline: time.Minute}}, workflow.WaitExpired.Code},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var calls callLog
+				hold := workflow.Step{Name: "Hold", Do: calls.step("", 5*time.Hour), Timeout: 6 * time.Hour}
+				flows := []workflow.Flow{{Name: "P", Steps: []workflow.Step{{Name: "Both", Parallel: 2, Steps: []workflow.Step{c.step, hold}}}}}
+				e, stop := worker(t, runstore.NewMemory(), flows, workflow.Options{Attempts: 1})
+				defer stop()
+				id := startRuns(t, e, "P", 1)[0]
+				time.Sleep(70 * time.Second)
+				r, err := e.Get(t.Context(), id)
+				want(t, err, error(nil))
+				if rec := r.Step("Both/Poll"); rec == nil || rec.Phase != runtype.StepFailed || rec.Fault == nil || rec.Fault.Code != c.code {
+					t.Errorf("the poll is %+v", rec)
+				}
+				want(t, len(calls.seen().starts), 1)
+				nothingHeld(t, e)
+			})
+		})
+	}
+}
+
+// TestLimitsOfHealersAreChecked: a healer with a limit that cannot hold is refused when it is loaded, as a step is.
+func TestLimitsOfHealersAreChecked(t *testing.T) {
+	do := func(context.Context, *workflow.Task) outcome.Outcome { return outcome.Done() }
+	for name, c := range map[string]struct {
+		limits []workflow.StepLimit
+		says   string
+	}{
+		"no key":    {[]workflow.StepLimit{{AtOnce: 1}}, "a limit has no key"},
+		"no number": {fixed("api", 0, ""), "neither atOnce nor a rate"},
+		"too many":  {fixed("api", 1001, ""), "between 1 and 1000"},
+		"two rates": {append(fixed("api", 0, "2/1s"), fixed("api", 0, "10/1m")...), "neither of 2/1s and 10/1m"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := workflow.New(runstore.NewMemory(), nil, workflow.Options{Healers: map[fault.Code]workflow.Healer{broken.Code: {Do: do, StepLimits: c.limits}}})
+			if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), string(broken.Code)) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
 }

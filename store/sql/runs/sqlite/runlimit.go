@@ -13,13 +13,13 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// blockedSQL finds a key of a run of which it is not the first, or that has no free place.
+// blockedSQL finds a key of a run of which it is not the first, or that is reached.
 const blockedSQL = `SELECT 1 FROM run_limit AS l WHERE l.run = ? AND (
 	(SELECT count(*) FROM run_limit AS h WHERE h.key = l.key AND h.state = 2)
-		>= coalesce((SELECT v.at_once FROM limit_value AS v WHERE v.key = l.key), l.at_once)
+		>= coalesce((SELECT v.at_once FROM run_limit_value AS v WHERE v.key = l.key), l.at_once)
 	OR EXISTS (SELECT 1 FROM run_limit AS o WHERE o.key = l.key AND o.state = 1 AND (o.rank, o.run) < (l.rank, l.run))) LIMIT 1`
 
-// putLimits stores the limits of a new run. A run that is not behind another one takes its places, or waits for them.
+// putLimits stores the limits of a new run. A run that is not behind another one acquires its limits, or waits for them.
 func putLimits(w *sqlite.Writer, row int64, r *runtype.Run) (waits bool, err error) {
 	state := int64(runs.LimitWaiting)
 	if r.Queue > 0 {
@@ -33,11 +33,11 @@ func putLimits(w *sqlite.Writer, row int64, r *runtype.Run) (waits bool, err err
 	if r.Queue > 0 {
 		return false, nil
 	}
-	return takePlaces(w, row)
+	return acquireLimits(w, row)
 }
 
-// takePlaces gives a waiting run its places if it may have them.
-func takePlaces(w *sqlite.Writer, row int64) (waits bool, err error) {
+// acquireLimits gives a waiting run its limits if it may have them.
+func acquireLimits(w *sqlite.Writer, row int64) (waits bool, err error) {
 	blocked, err := sqlite.Text(w.Conn, blockedSQL, row)
 	if err != nil || blocked != "" {
 		return true, err
@@ -45,8 +45,8 @@ func takePlaces(w *sqlite.Writer, row int64) (waits bool, err error) {
 	return false, w.Exec("UPDATE run_limit SET state = 2 WHERE run = ?", row)
 }
 
-// freePlaces removes the limits of a run that has ended and starts the runs that may start now.
-func freePlaces(w *sqlite.Writer, row int64, now time.Time, toWake *[]string) error {
+// releaseLimits removes the limits of a run that has ended and starts the runs that may start now.
+func releaseLimits(w *sqlite.Writer, row int64, now time.Time, toWake *[]string) error {
 	keys, err := limitKeys(w, "SELECT key FROM run_limit WHERE run = ? AND state > 0", row)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func startWaiting(w *sqlite.Writer, keys []string, now time.Time, toWake *[]stri
 		}
 		waits := true
 		if first != 0 {
-			if waits, err = takePlaces(w, first); err != nil {
+			if waits, err = acquireLimits(w, first); err != nil {
 				return err
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
-// RunLimit says how many runs of a key run at once. A run that has to wait is Queued. It keeps its place until it
+// RunLimit says how many runs of a key run at once. A run that has to wait is Queued. It holds its limits until it
 // ends, also while it is Waiting or Paused.
 type RunLimit struct {
 	Key     func(View) (string, error) // computed when the run is started; it may read the run and its input; "": the limit does not apply
@@ -24,8 +24,8 @@ func FixedKey(key string) func(View) (string, error) {
 	return func(View) (string, error) { return key, nil }
 }
 
-// checkLimits returns what is wrong with the limits of a flow; "" if nothing is.
-func checkLimits(limits []RunLimit) string {
+// checkRunLimits returns what is wrong with the limits of a flow; "" if nothing is.
+func checkRunLimits(limits []RunLimit) string {
 	if len(limits) > runtype.MaxLimits {
 		return "it has more than 8 limits of runs"
 	}
@@ -40,7 +40,7 @@ func checkLimits(limits []RunLimit) string {
 			return "a limit of its runs: " + l.Rate.Check().Error()
 		}
 		if l.KeyText == "" {
-			continue // the key of a function: placeKeys checks it
+			continue // the key of a function: stepLimitKeys checks it
 		}
 		var err error
 		if rates[l.KeyText], err = rates[l.KeyText].And(l.Rate); err != nil {
@@ -50,9 +50,9 @@ func checkLimits(limits []RunLimit) string {
 	return ""
 }
 
-// limit computes the limits of a new run. The run of a sub-flow or healer takes no places beside those of the runs
+// limit computes the limits of a new run. The run of a sub-flow or healer acquires no limit beside those of the runs
 // that wait for it: they could wait for each other for ever.
-func (e *Engine) limit(ctx context.Context, flow *Flow, usesPlaces bool, r *runtype.Run) error {
+func (e *Engine) limit(ctx context.Context, flow *Flow, usesStepLimits bool, r *runtype.Run) error {
 	for _, l := range flow.Limits {
 		key, err := l.Key(View{source: newRunSource{r}})
 		if err != nil {
@@ -65,7 +65,7 @@ func (e *Engine) limit(ctx context.Context, flow *Flow, usesPlaces bool, r *runt
 			return runtype.InputInvalid.Errorf("%.40q is not a valid key of a limit of %s: at most %d bytes of UTF-8 without control characters", key, flow.Name, runtype.MaxLimitKey)
 		}
 		if l.AtOnce == 0 {
-			continue // a rate, which counts when the run starts: see startPlaced
+			continue // a rate, which counts when the run starts: see startAllowed
 		}
 		if i := slices.IndexFunc(r.Limits, func(o runtype.Limit) bool { return o.Key == key }); i >= 0 {
 			r.Limits[i].AtOnce = min(r.Limits[i].AtOnce, l.AtOnce)
@@ -73,14 +73,14 @@ func (e *Engine) limit(ctx context.Context, flow *Flow, usesPlaces bool, r *runt
 		}
 		r.Limits = append(r.Limits, runtype.Limit{Key: key, AtOnce: l.AtOnce})
 	}
-	if _, ok := e.store.(runstore.PlaceStore); !ok && usesPlaces {
+	if _, ok := e.store.(runstore.StepLimiter); !ok && usesStepLimits {
 		return LimitsNotKept.Errorf("the flow %s has rates or limits of steps, and this store keeps none", flow.Name)
 	}
 	if len(r.Limits) == 0 {
 		return nil
 	}
 	slices.SortFunc(r.Limits, func(a, b runtype.Limit) int { return strings.Compare(a.Key, b.Key) })
-	if _, ok := e.store.(runstore.Limiter); !ok {
+	if _, ok := e.store.(runstore.RunLimiter); !ok {
 		return LimitsNotKept.Errorf("the flow %s has limits, and this store keeps none", flow.Name)
 	}
 	held, err := e.heldKeys(ctx, r.Parent)
@@ -89,7 +89,7 @@ func (e *Engine) limit(ctx context.Context, flow *Flow, usesPlaces bool, r *runt
 	}
 	for _, l := range r.Limits {
 		if !slices.Contains(held, l.Key) {
-			return LimitNotHeld.Errorf("the flow %s needs a place of %s, and its parent runs have places of %s", flow.Name, l.Key, strings.Join(held, ", ")).With("key", l.Key)
+			return LimitNotHeld.Errorf("the flow %s needs the limit %s, and its parent runs hold %s", flow.Name, l.Key, strings.Join(held, ", ")).With("key", l.Key)
 		}
 	}
 	r.Limits = nil

@@ -13,9 +13,9 @@ import (
 )
 
 // change replaces the documents of keys and returns those that it replaced, as texts.
-func (x suite) change(s runstore.PlaceStore, keys []string, documents ...string) (old []string) {
+func (x suite) change(s runstore.StepLimiter, keys []string, documents ...string) (old []string) {
 	x.Helper()
-	err := s.ChangePlaces(x.Context(), keys, func(now time.Time, stored [][]byte) ([][]byte, error) {
+	err := s.ChangeStepLimits(x.Context(), keys, func(now time.Time, stored [][]byte) ([][]byte, error) {
 		if d := time.Since(now); d > time.Minute || d < -time.Minute {
 			x.Errorf("the time of the store is %s", now)
 		}
@@ -34,9 +34,9 @@ func (x suite) change(s runstore.PlaceStore, keys []string, documents ...string)
 	return old
 }
 
-func (x suite) places(s runstore.PlaceStore, after string, limit int) (texts []string) {
+func (x suite) stepLimits(s runstore.StepLimiter, after string, limit int) (texts []string) {
 	x.Helper()
-	list, err := s.Places(x.Context(), after, limit)
+	list, err := s.StepLimits(x.Context(), after, limit)
 	if err != nil {
 		x.Fatal(err)
 	}
@@ -47,33 +47,33 @@ func (x suite) places(s runstore.PlaceStore, after string, limit int) (texts []s
 	return texts
 }
 
-func testPlaces(t *testing.T, h Harness) {
+func testStepLimits(t *testing.T, h Harness) {
 	t.Run("all documents or none", func(t *testing.T) {
 		x := open(t, h)
-		s := optional[runstore.PlaceStore](x)
+		s := optional[runstore.StepLimiter](x)
 		odd := "tenant/${x}/ä ü/" + strings.Repeat("[0 ", 60)
 		x.wantEqual("before", x.change(s, []string{"a", odd}, "1", "2"), []string{"", ""})
 		x.wantEqual("stored", x.change(s, []string{"a", "b", odd}, "3", "4", "2"), []string{"1", "", "2"})
-		x.wantEqual("list", x.places(s, "", 0), []string{"a=3", "b=4", odd + "=2"})
-		x.wantEqual("page", x.places(s, "a", 1), []string{"b=4"})
+		x.wantEqual("list", x.stepLimits(s, "", 0), []string{"a=3", "b=4", odd + "=2"})
+		x.wantEqual("page", x.stepLimits(s, "a", 1), []string{"b=4"})
 		failed := errors.New("no")
-		err := s.ChangePlaces(t.Context(), []string{"a"}, func(_ time.Time, stored [][]byte) ([][]byte, error) {
+		err := s.ChangeStepLimits(t.Context(), []string{"a"}, func(_ time.Time, stored [][]byte) ([][]byte, error) {
 			return [][]byte{[]byte("lost")}, failed
 		})
 		x.wantError("an error of the change", err, failed)
 		x.wantEqual("removed", x.change(s, []string{"a", "b"}, "", "4"), []string{"3", "4"})
-		x.wantEqual("list", x.places(s, "", 0), []string{"b=4", odd + "=2"})
+		x.wantEqual("list", x.stepLimits(s, "", 0), []string{"b=4", odd + "=2"})
 		x.wantEqual("a removed one is new again", x.change(s, []string{"a"}, "5"), []string{""})
 		x.wantEqual("nothing to remove", x.change(s, []string{"nobody"}, ""), []string{""})
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := s.ChangePlaces(ctx, []string{"a"}, func(time.Time, [][]byte) ([][]byte, error) { return [][]byte{nil}, nil }); err == nil {
+		if err := s.ChangeStepLimits(ctx, []string{"a"}, func(time.Time, [][]byte) ([][]byte, error) { return [][]byte{nil}, nil }); err == nil {
 			t.Error("a change with an ended context was made")
 		}
 	})
 	t.Run("a change in between", func(t *testing.T) {
 		x := open(t, h)
-		s := optional[runstore.PlaceStore](x)
+		s := optional[runstore.StepLimiter](x)
 		if _, memory := s.(*runstore.Memory); memory {
 			t.Skip("changes of the memory wait for each other")
 		}
@@ -81,7 +81,7 @@ func testPlaces(t *testing.T, h Harness) {
 			x.change(s, []string{"k", "other"}, c.first, "x")
 			calls := 0
 			var seen string
-			err := s.ChangePlaces(t.Context(), []string{"k", "other"}, func(_ time.Time, stored [][]byte) ([][]byte, error) {
+			err := s.ChangeStepLimits(t.Context(), []string{"k", "other"}, func(_ time.Time, stored [][]byte) ([][]byte, error) {
 				if calls++; calls == 1 {
 					x.wantEqual("first", string(stored[0]), c.first)
 					x.change(s, []string{"k"}, c.between)
@@ -92,12 +92,12 @@ func testPlaces(t *testing.T, h Harness) {
 			if err != nil || calls < 2 || seen != c.between {
 				t.Errorf("%q, then %q: %d calls, the last one saw %q, %v", c.first, c.between, calls, seen, err)
 			}
-			x.wantEqual("stored", x.places(s, "", 0), []string{"k=" + c.between + "!", "other=2"})
+			x.wantEqual("stored", x.stepLimits(s, "", 0), []string{"k=" + c.between + "!", "other=2"})
 		}
 	})
 	t.Run("side by side", func(t *testing.T) {
 		x := open(t, h)
-		s := optional[runstore.PlaceStore](x)
+		s := optional[runstore.StepLimiter](x)
 		const workers = 4
 		times := 25
 		if h.Slow {
@@ -111,7 +111,7 @@ func testPlaces(t *testing.T, h Harness) {
 					if (w+i)%3 == 0 {
 						keys = []string{"b", "c"}
 					}
-					err := s.ChangePlaces(t.Context(), keys, func(_ time.Time, stored [][]byte) ([][]byte, error) {
+					err := s.ChangeStepLimits(t.Context(), keys, func(_ time.Time, stored [][]byte) ([][]byte, error) {
 						list := make([][]byte, len(keys))
 						for i := range keys {
 							n, _ := strconv.Atoi(string(stored[i]))
@@ -130,10 +130,10 @@ func testPlaces(t *testing.T, h Harness) {
 	})
 	t.Run("after a crash", func(t *testing.T) {
 		x := reopenable(t, h)
-		x.change(optional[runstore.PlaceStore](x), []string{"a", "b"}, "1", "2")
+		x.change(optional[runstore.StepLimiter](x), []string{"a", "b"}, "1", "2")
 		x.Store = h.Reopen(t, x.Store)
-		s := optional[runstore.PlaceStore](x)
-		x.wantEqual("list", x.places(s, "", 0), []string{"a=1", "b=2"})
+		s := optional[runstore.StepLimiter](x)
+		x.wantEqual("list", x.stepLimits(s, "", 0), []string{"a=1", "b=2"})
 		x.wantEqual("changed again", x.change(s, []string{"b"}, "3"), []string{"2"})
 	})
 }

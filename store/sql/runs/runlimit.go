@@ -13,8 +13,8 @@ import (
 // States of a row of run_limit. They are part of the format.
 const (
 	LimitBehind  = iota // behind another run of its subject
-	LimitWaiting        // waits for a place
-	LimitRunning        // has a place
+	LimitWaiting        // waits for a limit
+	LimitHeld           // holds the limit
 )
 
 // PutLimitSQL stores one limit of a run: run, key, number, rank, state.
@@ -25,7 +25,7 @@ func LimitStatements(key int64, r *runtype.Run) (list []db.Statement) {
 	if r.Phase.Final() {
 		return nil
 	}
-	state := int64(LimitRunning)
+	state := int64(LimitHeld)
 	switch {
 	case r.Queue > 0:
 		state = LimitBehind
@@ -38,13 +38,13 @@ func LimitStatements(key int64, r *runtype.Run) (list []db.Statement) {
 	return list
 }
 
-// SetLimit implements runstore.Limiter.
-func (s *Store) SetLimit(ctx context.Context, key string, atOnce int) error {
+// SetRunLimit implements runstore.RunLimiter.
+func (s *Store) SetRunLimit(ctx context.Context, key string, atOnce int) error {
 	return s.changeLimit(ctx, key, &atOnce)
 }
 
-// ResetLimit implements runstore.Limiter.
-func (s *Store) ResetLimit(ctx context.Context, key string) error {
+// ResetRunLimit implements runstore.RunLimiter.
+func (s *Store) ResetRunLimit(ctx context.Context, key string) error {
 	return s.changeLimit(ctx, key, nil)
 }
 
@@ -52,9 +52,9 @@ func (s *Store) changeLimit(ctx context.Context, key string, atOnce *int) error 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	change := db.Statement{SQL: `DELETE FROM limit_value WHERE key = $1`, Args: []any{key}}
+	change := db.Statement{SQL: `DELETE FROM run_limit_value WHERE key = $1`, Args: []any{key}}
 	if atOnce != nil {
-		change = db.Statement{SQL: `INSERT INTO limit_value (key, at_once) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET at_once = excluded.at_once`, Args: []any{key, int64(*atOnce)}}
+		change = db.Statement{SQL: `INSERT INTO run_limit_value (key, at_once) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET at_once = excluded.at_once`, Args: []any{key, int64(*atOnce)}}
 	}
 	return s.dialect.ChangeLimit(ctx, key, change)
 }
@@ -62,7 +62,7 @@ func (s *Store) changeLimit(ctx context.Context, key string, atOnce *int) error 
 const countLimitsSQL = `
 	(SELECT count(*) FROM run_limit AS h WHERE h.key = l.key AND h.state = 2),
 	(SELECT count(*) FROM run_limit AS w WHERE w.key = l.key AND w.state = 1),
-	coalesce((SELECT v.at_once FROM limit_value AS v WHERE v.key = l.key), -1)`
+	coalesce((SELECT v.at_once FROM run_limit_value AS v WHERE v.key = l.key), -1)`
 
 func readLimit(x db.Row) runstore.KeyLimit {
 	l := runstore.KeyLimit{Key: x.Text(0), AtOnce: int(x.Int(1)), Running: int(x.Int(2)), Waiting: int(x.Int(3))}
@@ -72,12 +72,12 @@ func readLimit(x db.Row) runstore.KeyLimit {
 	return l
 }
 
-// Limits implements runstore.Limiter.
-func (s *Store) Limits(ctx context.Context, after string, limit int) (list []runstore.KeyLimit, err error) {
+// RunLimits implements runstore.RunLimiter.
+func (s *Store) RunLimits(ctx context.Context, after string, limit int) (list []runstore.KeyLimit, err error) {
 	sql := fmt.Sprintf(`SELECT l.key, coalesce(
 			(SELECT w.at_once FROM run_limit AS w WHERE w.key = l.key AND w.state = 1 ORDER BY w.rank, w.run LIMIT 1),
 			(SELECT h.at_once FROM run_limit AS h WHERE h.key = l.key AND h.state = 2 ORDER BY h.run DESC LIMIT 1), 0),`+countLimitsSQL+`
-		FROM (SELECT key FROM run_limit WHERE state > 0 AND key > $1 UNION SELECT key FROM limit_value WHERE key > $1) AS l ORDER BY l.key LIMIT %d`, cmp.Or(limit, 1000))
+		FROM (SELECT key FROM run_limit WHERE state > 0 AND key > $1 UNION SELECT key FROM run_limit_value WHERE key > $1) AS l ORDER BY l.key LIMIT %d`, cmp.Or(limit, 1000))
 	err = s.db.Read(ctx, func(x db.Session) error {
 		list = nil
 		if known, err := x.HasTable("run_limit"); err != nil || !known {
@@ -91,8 +91,8 @@ func (s *Store) Limits(ctx context.Context, after string, limit int) (list []run
 	return list, err
 }
 
-// LimitsOf implements runstore.Limiter.
-func (s *Store) LimitsOf(ctx context.Context, id string) (list []runstore.KeyLimit, err error) {
+// RunLimitsOf implements runstore.RunLimiter.
+func (s *Store) RunLimitsOf(ctx context.Context, id string) (list []runstore.KeyLimit, err error) {
 	ofRun := `SELECT l.key, l.at_once,` + countLimitsSQL + `,
 			CASE WHEN l.state <> 1 THEN 0 ELSE
 				(SELECT count(*) FROM run_limit AS o WHERE o.key = l.key AND o.state = 1 AND (o.rank < l.rank OR o.rank = l.rank AND o.run < l.run)) END

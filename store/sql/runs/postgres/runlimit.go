@@ -16,20 +16,20 @@ WITH put AS (
 	WHERE r.xmin = pg_current_xact_id()::xid AND r.revision = 1
 	RETURNING key
 )
-INSERT INTO limit_changed (key) SELECT DISTINCT key FROM put`
+INSERT INTO run_limit_changed (key) SELECT DISTINCT key FROM put`
 
 // freeSQL removes the limits of those of the runs that have ended. It depends only on stored rows.
 const freeSQL = `
 WITH gone AS (
 	DELETE FROM run_limit l USING run r WHERE l.run = ANY($1::int8[]) AND r.k = l.run AND r.phase > 5 RETURNING l.key, l.state
 )
-INSERT INTO limit_changed (key) SELECT DISTINCT key FROM gone WHERE state > 0`
+INSERT INTO run_limit_changed (key) SELECT DISTINCT key FROM gone WHERE state > 0`
 
 // ChangeLimit implements runs.Dialect.
 func (d *dialect) ChangeLimit(ctx context.Context, key string, change db.Statement) error {
 	err := d.db.Apply(ctx, db.Change{List: []db.Statement{
 		change,
-		{SQL: `INSERT INTO limit_changed (key) VALUES ($1)`, Args: []any{key}},
+		{SQL: `INSERT INTO run_limit_changed (key) VALUES ($1)`, Args: []any{key}},
 		{SQL: `SELECT pg_notify($1, '')`, Args: []any{postgres.RunChannel}},
 	}})
 	if err == nil {

@@ -1,4 +1,4 @@
-package places
+package limit
 
 import (
 	"fmt"
@@ -137,13 +137,13 @@ func TestDecide(t *testing.T) {
 			{at: 3, run: "a", epoch: 1, returns: k},
 			{at: 4, run: "b", wants: k, waits: true, askAt: 14},
 		},
-		"a lost place is free again": {
+		"a lost limit is free again": {
 			{run: "a", epoch: 1, wants: k},
 			{at: 1, run: "b", wants: k, waits: true, askAt: 11},
 			{at: 2, run: "c", wants: k, waits: true, before: 1, askAt: 13},
 			{at: 11, run: "b", wants: k, lost: []Holder{{"a", "S", 1}}, wake: []string{"c"}},
 		},
-		"the tickets of a run that has ended are gone": {
+		"the waiters of a run that has ended are gone": {
 			{run: "a", wants: k},
 			{at: 1, run: "b", wants: k, waits: true, askAt: 11},
 			{at: 2, run: "c", wants: k, waits: true, before: 1, askAt: 13},
@@ -168,10 +168,10 @@ func TestDecide(t *testing.T) {
 			for i, l := range lines {
 				r := Request{Run: l.run, Epoch: l.epoch, Lost: l.lost}
 				if l.wants != nil {
-					r.Wants = []Want{{Step: "S", Rank: Rank(second(l.at), l.prio), Limits: l.wants}}
+					r.Acquires = []Acquire{{Step: "S", Rank: Rank(second(l.at), l.prio), Limits: l.wants}}
 				}
 				if l.returns != nil {
-					r.Returns = []Return{{Step: "S", Limits: l.returns}}
+					r.Releases = []Release{{Step: "S", Limits: l.returns}}
 				}
 				a := d.request(t, second(l.at), r)
 				wait, waits := a.Waits["S"]
@@ -183,18 +183,18 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestOneRequestOfManySteps: the steps of one run that become ready together share the free places.
+// TestOneRequestOfManySteps: the steps of one run that become ready together share what is free.
 func TestOneRequestOfManySteps(t *testing.T) {
 	d := keyStates{}
-	var wants []Want
+	var wants []Acquire
 	for i := range 5 {
-		wants = append(wants, Want{Step: fmt.Sprint("S", i), Rank: Rank(start, 0), Limits: []Limit{atOnce("k", 2)}})
+		wants = append(wants, Acquire{Step: fmt.Sprint("S", i), Rank: Rank(start, 0), Limits: []Limit{atOnce("k", 2)}})
 	}
-	a := d.request(t, start, Request{Run: "a", Wants: wants})
+	a := d.request(t, start, Request{Run: "a", Acquires: wants})
 	if got := slices.Sorted(maps.Keys(a.Waits)); !slices.Equal(got, []string{"S2", "S3", "S4"}) {
 		t.Errorf("waiting: %v", got)
 	}
-	a = d.request(t, start, Request{Run: "a", Wants: wants[2:], Returns: []Return{{"S0", wants[0].Limits}}})
+	a = d.request(t, start, Request{Run: "a", Acquires: wants[2:], Releases: []Release{{"S0", wants[0].Limits}}})
 	if got := slices.Sorted(maps.Keys(a.Waits)); !slices.Equal(got, []string{"S3", "S4"}) {
 		t.Errorf("waiting after a return: %v", got)
 	}
@@ -208,8 +208,8 @@ func TestOneRequestOfManySteps(t *testing.T) {
 func TestNothingIsLeft(t *testing.T) {
 	d := keyStates{}
 	limits := []Limit{{Key: "k", AtOnce: 1, Rate: runtype.Rate{Starts: 1, Window: time.Second}}}
-	d.request(t, start, Request{Run: "a", Wants: []Want{{Step: "S", Limits: limits}}})
-	d.request(t, start.Add(500*time.Millisecond), Request{Run: "a", Returns: []Return{{"S", limits}}})
+	d.request(t, start, Request{Run: "a", Acquires: []Acquire{{Step: "S", Limits: limits}}})
+	d.request(t, start.Add(500*time.Millisecond), Request{Run: "a", Releases: []Release{{"S", limits}}})
 	if len(d) != 1 {
 		t.Fatal("the start is forgotten within its window")
 	}
@@ -229,26 +229,26 @@ func TestManyThatWait(t *testing.T) {
 	const n = MaxWaiting + 20
 	k := []Limit{atOnce("k", 1)}
 	want := func(i int) Request {
-		return Request{Run: fmt.Sprintf("%05d", i), Wants: []Want{{Step: "S", Rank: int64(i), Limits: k}}}
+		return Request{Run: fmt.Sprintf("%05d", i), Acquires: []Acquire{{Step: "S", Rank: int64(i), Limits: k}}}
 	}
 	for i := range n {
 		d.request(t, now, want(i))
 	}
-	if len(d.state("k").Waiting) != MaxWaiting {
-		t.Fatalf("%d tickets", len(d.state("k").Waiting))
+	if len(d.state("k").Waiters) != MaxWaiting {
+		t.Fatalf("%d waiters", len(d.state("k").Waiters))
 	}
 	for i := range n {
 		a := d.request(t, now, want(i))
 		if len(a.Waits) > 0 {
 			t.Fatalf("%d waits: %+v", i, a.Waits)
 		}
-		d.request(t, now, Request{Run: fmt.Sprintf("%05d", i), Returns: []Return{{"S", k}}})
+		d.request(t, now, Request{Run: fmt.Sprintf("%05d", i), Releases: []Release{{"S", k}}})
 	}
 }
 
-// TestPlacesAtRandom: whatever happens, no number is exceeded, and nobody waits for ever. Workers die, wake-ups are lost,
+// TestAtRandom: whatever happens, no number is exceeded, and nobody waits for ever. Workers die, wake-ups are lost,
 // answers are lost, clocks are set back; a step asks only when it was told to, or was woken.
-func TestPlacesAtRandom(t *testing.T) {
+func TestAtRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := keyStates{}
 		const keys = 3
@@ -287,7 +287,7 @@ func TestPlacesAtRandom(t *testing.T) {
 		}
 		ask := func(i int, lose bool) {
 			s := steps[i]
-			r := Request{Run: name(i), Epoch: s.epoch, Wants: []Want{{Step: "S", Rank: Rank(start.Add(s.since), 0), Limits: s.limits}}}
+			r := Request{Run: name(i), Epoch: s.epoch, Acquires: []Acquire{{Step: "S", Rank: Rank(start.Add(s.since), 0), Limits: s.limits}}}
 			a := d.request(t, clock(), r)
 			var lost []Holder
 			for _, h := range a.Check {
@@ -338,7 +338,7 @@ func TestPlacesAtRandom(t *testing.T) {
 		end := func(i int, lose bool) {
 			s := steps[i]
 			s.runs, s.waits, s.done = false, false, true
-			a := d.request(t, clock(), Request{Run: name(i), Epoch: s.epoch, Returns: []Return{{"S", s.limits}}})
+			a := d.request(t, clock(), Request{Run: name(i), Epoch: s.epoch, Releases: []Release{{"S", s.limits}}})
 			wake(a.Wake, lose)
 		}
 		for range rapid.IntRange(1, 40).Draw(t, "acts") {
@@ -415,36 +415,36 @@ func TestPlacesAtRandom(t *testing.T) {
 	})
 }
 
-// BenchmarkDecide is one place that goes from one step to the next while others wait.
+// BenchmarkDecide is one limit that goes from one step to the next while others wait.
 func BenchmarkDecide(b *testing.B) {
 	for _, waiting := range []int{0, 10, 1000} {
 		b.Run(fmt.Sprintf("waiting=%d", waiting), func(b *testing.B) {
 			d, k := keyStates{}, []Limit{atOnce("k", 1)}
 			for i := range waiting {
-				d.request(b, start, Request{Run: fmt.Sprint("w", i), Wants: []Want{{Step: "S", Rank: int64(i) + 1, Limits: k}}})
+				d.request(b, start, Request{Run: fmt.Sprint("w", i), Acquires: []Acquire{{Step: "S", Rank: int64(i) + 1, Limits: k}}})
 			}
 			for b.Loop() {
-				d.request(b, start, Request{Run: "a", Wants: []Want{{Step: "S", Limits: k}}})
-				d.request(b, start, Request{Run: "a", Returns: []Return{{"S", k}}})
+				d.request(b, start, Request{Run: "a", Acquires: []Acquire{{Step: "S", Limits: k}}})
+				d.request(b, start, Request{Run: "a", Releases: []Release{{"S", k}}})
 			}
 		})
 	}
 }
 
-// TestHalfOfItsPlaces: a step that holds a place of one of its keys does not pass the limit of the other one.
-func TestHalfOfItsPlaces(t *testing.T) {
+// TestHalfOfItsLimits: a step that holds a limit of one of its keys does not pass the limit of the other one.
+func TestHalfOfItsLimits(t *testing.T) {
 	d := keyStates{}
 	k, l := atOnce("k", 1), atOnce("l", 1)
-	d.request(t, start, Request{Run: "a", Epoch: 1, Wants: []Want{{Step: "S", Limits: []Limit{k}}}})
-	d.request(t, start, Request{Run: "b", Epoch: 1, Wants: []Want{{Step: "S", Limits: []Limit{l}}}})
-	both := Request{Run: "a", Epoch: 1, Wants: []Want{{Step: "S", Limits: []Limit{k, l}}}}
+	d.request(t, start, Request{Run: "a", Epoch: 1, Acquires: []Acquire{{Step: "S", Limits: []Limit{k}}}})
+	d.request(t, start, Request{Run: "b", Epoch: 1, Acquires: []Acquire{{Step: "S", Limits: []Limit{l}}}})
+	both := Request{Run: "a", Epoch: 1, Acquires: []Acquire{{Step: "S", Limits: []Limit{k, l}}}}
 	if a := d.request(t, start, both); len(a.Waits) != 1 || a.Waits["S"].Key != "l" {
 		t.Errorf("waits: %+v", a.Waits)
 	}
 	if n := len(d.state("k").Holders); n != 0 {
 		t.Errorf("%d hold k while they wait for l", n)
 	}
-	d.request(t, start, Request{Run: "b", Epoch: 1, Returns: []Return{{"S", []Limit{l}}}})
+	d.request(t, start, Request{Run: "b", Epoch: 1, Releases: []Release{{"S", []Limit{l}}}})
 	for range 2 { // the second answer is that of a request that is made again
 		if a := d.request(t, start, both); len(a.Waits) != 0 {
 			t.Errorf("waits: %+v", a.Waits)

@@ -45,17 +45,17 @@ func (x suite) end(c runstore.Claimer, id string) {
 
 func (x suite) limitsOf(id string) []runstore.KeyLimit {
 	x.Helper()
-	list, err := x.Store.(runstore.Limiter).LimitsOf(x.Context(), id)
+	list, err := x.Store.(runstore.RunLimiter).RunLimitsOf(x.Context(), id)
 	if err != nil {
 		x.Fatal(err)
 	}
 	return list
 }
 
-func testLimits(t *testing.T, h Harness) {
+func testRunLimits(t *testing.T, h Harness) {
 	limits := func(t *testing.T) (suite, runstore.Claimer) {
 		x := open(t, h)
-		optional[runstore.Limiter](x)
+		optional[runstore.RunLimiter](x)
 		return x, x.claimer()
 	}
 	t.Run("only so many run, the first come first", func(t *testing.T) {
@@ -88,7 +88,7 @@ func testLimits(t *testing.T, h Harness) {
 		x.wantEqual("started after two ends", x.start(c), ids[3:])
 		x.wantEqual("limits of one that has ended", x.limitsOf(ids[0]), []runstore.KeyLimit{})
 	})
-	t.Run("a place is kept in every phase, and by a run that nobody owns", func(t *testing.T) {
+	t.Run("a limit is kept in every phase, and by a run that nobody owns", func(t *testing.T) {
 		x, c := limits(t)
 		r := x.create(limited("", 1, "k"))
 		x.start(c)
@@ -105,7 +105,7 @@ func testLimits(t *testing.T, h Harness) {
 		x.end(c, r.ID)
 		x.wantEqual("started", x.start(c), []string{next.ID})
 	})
-	t.Run("a lost worker takes no place with it and leaves none", func(t *testing.T) {
+	t.Run("a lost worker acquires no limit with it and leaves none", func(t *testing.T) {
 		x, c := limits(t)
 		r := x.create(limited("", 1, "k"))
 		first := x.claim(c, runstore.Claim{Worker: "dead", Lease: h.Lease})
@@ -183,7 +183,7 @@ func testLimits(t *testing.T, h Harness) {
 			t.Error("a run has passed one of its subject that waits for a limit")
 		}
 		x.end(c, holder.ID)
-		x.wantEqual("started when a place is free", x.start(c), []string{behind.ID})
+		x.wantEqual("started when the limit is free", x.start(c), []string{behind.ID})
 		x.end(c, behind.ID)
 		x.wantEqual("started last", x.start(c), []string{last.ID})
 	})
@@ -200,7 +200,7 @@ func testLimits(t *testing.T, h Harness) {
 			r.Parent = parent.ID
 			return x.create(r)
 		}
-		x.wantEqual("started while the place is taken", x.start(c), []string{})
+		x.wantEqual("started while the limit is held", x.start(c), []string{})
 		first := child()
 		if first.Phase != runtype.Running || first.Queue != 0 {
 			t.Fatalf("the child is %s with number %d", first.Phase, first.Queue)
@@ -270,7 +270,7 @@ func testLimits(t *testing.T, h Harness) {
 	})
 	t.Run("a number that is set counts at once", func(t *testing.T) {
 		x, c := limits(t)
-		set := x.Store.(runstore.Limiter)
+		set := x.Store.(runstore.RunLimiter)
 		var ids []string
 		for range 4 {
 			ids = append(ids, x.create(limited("", 1, "k")).ID)
@@ -282,36 +282,36 @@ func testLimits(t *testing.T, h Harness) {
 				t.Fatal(err)
 			}
 		}
-		must(set.SetLimit(t.Context(), "k", 3))
-		must(set.SetLimit(t.Context(), "nobody", 7))
+		must(set.SetRunLimit(t.Context(), "k", 3))
+		must(set.SetRunLimit(t.Context(), "nobody", 7))
 		x.wantEqual("started with 3", slices.Sorted(slices.Values(x.start(c))), ids[1:3])
-		list, err := set.Limits(t.Context(), "", 0)
+		list, err := set.RunLimits(t.Context(), "", 0)
 		must(err)
 		x.wantEqual("limits", list, []runstore.KeyLimit{{Key: "k", AtOnce: 3, Set: true, Running: 3, Waiting: 1}, {Key: "nobody", AtOnce: 7, Set: true}})
-		list, err = set.Limits(t.Context(), "k", 1)
+		list, err = set.RunLimits(t.Context(), "k", 1)
 		must(err)
 		x.wantEqual("limits behind k", list, []runstore.KeyLimit{{Key: "nobody", AtOnce: 7, Set: true}})
-		must(set.SetLimit(t.Context(), "k", 0))
+		must(set.SetRunLimit(t.Context(), "k", 0))
 		for _, id := range ids[:3] {
 			x.end(c, id)
 		}
 		x.wantEqual("started with 0", x.start(c), []string{})
-		must(set.ResetLimit(t.Context(), "k"))
-		must(set.ResetLimit(t.Context(), "nobody"))
+		must(set.ResetRunLimit(t.Context(), "k"))
+		must(set.ResetRunLimit(t.Context(), "nobody"))
 		x.wantEqual("started without a set number", x.start(c), ids[3:])
-		list, err = set.Limits(t.Context(), "", 0)
+		list, err = set.RunLimits(t.Context(), "", 0)
 		must(err)
 		x.wantEqual("limits", list, []runstore.KeyLimit{{Key: "k", AtOnce: 1, Running: 1}})
 		x.end(c, ids[3])
-		list, err = set.Limits(t.Context(), "", 0)
+		list, err = set.RunLimits(t.Context(), "", 0)
 		must(err)
 		x.wantEqual("limits", list, []runstore.KeyLimit{})
-		_, err = set.LimitsOf(t.Context(), "nobody")
+		_, err = set.RunLimitsOf(t.Context(), "nobody")
 		x.wantError("limits of no run", err, runstore.ErrNotFound)
 	})
 	t.Run("after a crash", func(t *testing.T) {
 		x := reopenable(t, h)
-		optional[runstore.Limiter](x)
+		optional[runstore.RunLimiter](x)
 		holder, waiting := x.create(limited("", 1, "k")), x.create(limited("", 1, "k"))
 		x.wantEqual("started", x.start(x.claimer()), []string{holder.ID})
 		x.Store = h.Reopen(t, x.Store)
@@ -340,7 +340,7 @@ func ownedBy(x suite, id string) string {
 // and all runs end.
 func testLimitsSideBySide(t *testing.T, h Harness) {
 	x := open(t, h)
-	optional[runstore.Limiter](x)
+	optional[runstore.RunLimiter](x)
 	c := x.claimer()
 	const runs, workers, atOnce = 40, 3, 2
 	keys := []string{"a", "b", "c"}

@@ -69,7 +69,7 @@ func TestRunsOfAKeyTakeTurns(t *testing.T) {
 	})
 }
 
-// TestWaitingRunIsCancelled: a run that waits for a limit ends without a place, and the runs behind it go on.
+// TestWaitingRunIsCancelled: a run that waits for a limit ends without a limit, and the runs behind it go on.
 func TestWaitingRunIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &flaky{Memory: runstore.NewMemory()}
@@ -93,9 +93,9 @@ func TestWaitingRunIsCancelled(t *testing.T) {
 	})
 }
 
-// TestSubflowUsesThePlaceOfItsParent: a sub-flow with the key of its parent takes no second place; one with another
+// TestSubflowUsesTheLimitOfItsParent: a sub-flow with the key of its parent acquires no second limit; one with another
 // key is refused, and the remedy helps: with the limit at the parent the run succeeds.
-func TestSubflowUsesThePlaceOfItsParent(t *testing.T) {
+func TestSubflowUsesTheLimitOfItsParent(t *testing.T) {
 	limit := func(keys ...string) (list []workflow.RunLimit) {
 		for _, key := range keys {
 			list = append(list, workflow.RunLimit{Key: workflow.FixedKey(key), AtOnce: 1})
@@ -170,7 +170,7 @@ func TestLimitsAreRefused(t *testing.T) {
 	}
 }
 
-// passing are two flows with one limit: Parent has the place while its sub-flow needs a subject, and Limited waits for the place.
+// passing are two flows with one limit: Parent holds the limit while its sub-flow needs a subject, and Limited waits for the limit.
 func passing(aSecond workflow.Func) []workflow.Flow {
 	limits := []workflow.RunLimit{{Key: workflow.FixedKey("k"), AtOnce: 1}}
 	other := func(v workflow.View) (string, error) { return "kind/space/other", nil }
@@ -181,7 +181,7 @@ func passing(aSecond workflow.Func) []workflow.Flow {
 	}
 }
 
-// TestSubflowPassesARunThatWaitsForItsParent: a limited run holds the subject that a sub-flow needs, and waits for the place of the
+// TestSubflowPassesARunThatWaitsForItsParent: a limited run holds the subject that a sub-flow needs, and waits for the limit of the
 // parent. The sub-flow passes it, and all three end, also when a process dies before or after any save.
 func TestSubflowPassesARunThatWaitsForItsParent(t *testing.T) {
 	workflowtest.EveryCrash(t, func(t *testing.T, crash *workflowtest.Crash) {
@@ -221,7 +221,7 @@ func (s *rowStore) List(ctx context.Context, q runstore.Query) ([]*runtype.Run, 
 	return s.Memory.List(ctx, q)
 }
 
-// TestHeldKeysReadsRows: whether a sub-flow of a sub-flow may use the places of its first parent is read from rows: the steps of the
+// TestHeldKeysReadsRows: whether a sub-flow of a sub-flow may use the limit of its first parent is read from rows: the steps of the
 // parents, which may be thousands, are not.
 func TestHeldKeysReadsRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

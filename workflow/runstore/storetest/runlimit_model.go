@@ -57,7 +57,7 @@ func (m *modelLimits) start() (started []string) {
 // testLimitsAtRandom compares the runs that start with those of the model, and in the end all have started.
 func testLimitsAtRandom(t *testing.T, h Harness) {
 	x := open(t, h)
-	limiter, c := optional[runstore.Limiter](x), x.claimer()
+	limiter, c := optional[runstore.RunLimiter](x), x.claimer()
 	checks := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		if checks++; h.Reopen != nil && checks > 12 { // a write of a durable store takes its time
@@ -75,7 +75,7 @@ func testLimitsAtRandom(t *testing.T, h Harness) {
 		reset := func() {
 			for _, key := range []string{a, b, d} {
 				delete(m.set, key)
-				if err := limiter.ResetLimit(x.Context(), key); err != nil {
+				if err := limiter.ResetRunLimit(x.Context(), key); err != nil {
 					rt.Fatal(err)
 				}
 				check()
@@ -101,7 +101,7 @@ func testLimitsAtRandom(t *testing.T, h Harness) {
 			case op == 8:
 				key, n := rapid.SampledFrom([]string{a, b, d}).Draw(rt, "key"), rapid.IntRange(0, 3).Draw(rt, "set")
 				m.set[key] = n
-				if err := limiter.SetLimit(x.Context(), key, n); err != nil {
+				if err := limiter.SetRunLimit(x.Context(), key, n); err != nil {
 					rt.Fatal(err)
 				}
 			default:
@@ -127,7 +127,7 @@ func testNobodyWaits(t *testing.T, h Harness, crash bool) {
 		t.Skip("the store is not durable")
 	}
 	x := open(t, h)
-	optional[runstore.Limiter](x)
+	optional[runstore.RunLimiter](x)
 	checks := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		if checks++; h.Reopen != nil && checks > 12 || crash && checks > 3 { // a write of a durable store takes its time

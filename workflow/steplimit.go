@@ -9,18 +9,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pawl-dev/pawl/workflow/places"
+	"github.com/pawl-dev/pawl/workflow/limit"
 	"github.com/pawl-dev/pawl/workflow/runstore"
 	"github.com/pawl-dev/pawl/workflow/runtype"
 )
 
 // StepLimit says how many attempts of a key are open at once, or start in a window, in all workers of a store: those of
-// steps that call one provider, say. A step takes its places before each attempt, undo and poll, and gives them back after
+// steps that call one provider, say. A step acquires its limits before each attempt, undo and poll, and gives them back after
 // it. While it waits for them it is Waiting, and uses neither a slot nor a goroutine.
 type StepLimit struct {
-	Key     func(View) (string, error) // computed when the step begins to need the place; "": the limit does not apply
+	Key     func(View) (string, error) // computed when the step begins to need the limit; "": the limit does not apply
 	KeyText string                     // source text of Key
-	AtOnce  int                        // 0: any number, at most places.MaxAtOnce
+	AtOnce  int                        // 0: any number, at most limit.MaxAtOnce
 	Rate    runtype.Rate               // zero: any number
 
 	starts bool // of runs: it shares nothing with limits of steps that have the same key
@@ -29,11 +29,11 @@ type StepLimit struct {
 // startsMark ends the name of the document of the starts of runs of a key. A key has no control characters.
 const startsMark = "\x01"
 
-// ReasonLimit is the reason of a step, or of a run before its first step, that waits for a place.
+// ReasonLimit is the reason of a step, or of a run before its first step, that waits for a limit.
 const ReasonLimit = "Limit"
 
-// checkPlaces returns what is wrong with the limits of a step or healer; "" if nothing is.
-func checkPlaces(limits []StepLimit) string {
+// checkStepLimits returns what is wrong with the limits of a step or healer; "" if nothing is.
+func checkStepLimits(limits []StepLimit) string {
 	if len(limits) > runtype.MaxLimits {
 		return "it has more than 8 limits"
 	}
@@ -44,13 +44,13 @@ func checkPlaces(limits []StepLimit) string {
 			return "a limit has no key"
 		case l.AtOnce == 0 && l.Rate.IsZero():
 			return "a limit has neither atOnce nor a rate"
-		case l.AtOnce < 0 || l.AtOnce > places.MaxAtOnce:
-			return fmt.Sprintf("atOnce of a limit is between 1 and %d", places.MaxAtOnce)
+		case l.AtOnce < 0 || l.AtOnce > limit.MaxAtOnce:
+			return fmt.Sprintf("atOnce of a limit is between 1 and %d", limit.MaxAtOnce)
 		case l.Rate.Check() != nil:
 			return l.Rate.Check().Error()
 		}
 		if l.KeyText == "" {
-			continue // the key of a function: placeKeys checks it
+			continue // the key of a function: stepLimitKeys checks it
 		}
 		var err error
 		if rates[l.KeyText], err = rates[l.KeyText].And(l.Rate); err != nil {
@@ -70,8 +70,8 @@ func startRates(flow *Flow) (rates []StepLimit) {
 	return rates
 }
 
-// usesPlaces reports whether a step or a run of the flow may have to wait for a place.
-func (p *plan) usesPlaces() bool {
+// usesStepLimits reports whether a step or a run of the flow may have to wait for a limit.
+func (p *plan) usesStepLimits() bool {
 	for _, n := range p.nodes {
 		if len(n.step.Limits) > 0 {
 			return true
@@ -80,59 +80,59 @@ func (p *plan) usesPlaces() bool {
 	return len(startRates(p.flow)) > 0
 }
 
-// placeNeed is a place that a part of the run needs: a step by its name, a healer by heal:CODE, the start of the run by "".
-type placeNeed struct {
-	limits []places.Limit
+// limitNeed is a limit that a part of the run needs: a step by its name, a healer by heal:CODE, the start of the run by "".
+type limitNeed struct {
+	limits []limit.Limit
 	since  time.Time
-	placed bool         // it has its places
-	used   bool         // the newest decision needs them, or an attempt uses them
-	wait   *places.Wait // why it waits; nil: it has not asked yet
+	held   bool        // it holds its limits
+	used   bool        // the newest decision needs them, or an attempt uses them
+	wait   *limit.Wait // why it waits; nil: it has not asked yet
 }
 
-// placeNeeds is the part of a state that knows the places of a run. It is derived: the store knows them too.
-type placeNeeds struct {
-	counted     bool // a driver asks the store; else there is a place for everything
-	needs       map[string]*placeNeed
-	ended       []places.Return // of attempts that have ended, and of needs that are gone, until the store has them back
+// limitNeeds is the part of a state that knows the limits of a run. It is derived: the store knows them too.
+type limitNeeds struct {
+	counted     bool // a driver asks the store; else there is nothing is limited
+	needs       map[string]*limitNeed
+	ended       []limit.Release // of attempts that have ended, and of needs that are gone, until the store has them back
 	returnAt    time.Time       // next try to return them, if the last one failed
 	returnTries int             // tries to return them that failed
-	askPlace    bool            // something happened: ask again
+	askAgain    bool            // something happened: ask again
 }
 
-// maxReturnTries is how often a run that has nothing else to do tries to return its places. Then it rests, and whoever
+// maxReturnTries is how often a run that has nothing else to do tries to release its limits. Then it rests, and whoever
 // waits for one finds that nobody uses it.
 const maxReturnTries = 10
 
-// placed reports whether a part of the run may go on. If not, the driver asks the store after this decision, which is
+// acquired reports whether a part of the run may go on. If not, the driver asks the store after this decision, which is
 // then made again. err is the error of a key.
-func (s *state) placed(name string, limits []StepLimit, v View, since time.Time) (ok bool, err error) {
+func (s *state) acquired(name string, limits []StepLimit, v View, since time.Time) (ok bool, err error) {
 	if len(limits) == 0 || !s.counted {
 		return true, nil
 	}
 	need := s.needs[name]
 	if need == nil {
-		keys, err := placeKeys(limits, v)
+		keys, err := stepLimitKeys(limits, v)
 		if err != nil || len(keys) == 0 {
 			return err == nil, err
 		}
 		if since.IsZero() {
 			since = s.now
 		}
-		need = &placeNeed{limits: keys, since: since}
+		need = &limitNeed{limits: keys, since: since}
 		if s.needs == nil {
-			s.needs = map[string]*placeNeed{}
+			s.needs = map[string]*limitNeed{}
 		}
 		s.needs[name] = need
 	}
 	need.used = true
-	if !need.placed && need.wait != nil {
+	if !need.held && need.wait != nil {
 		s.wakeAt(need.wait.AskAt)
 	}
-	return need.placed, nil
+	return need.held, nil
 }
 
-// placeKeys computes the keys of limits. Limits of one key are one limit: the smallest atOnce, and the rate that keeps all.
-func placeKeys(limits []StepLimit, v View) (keys []places.Limit, err error) {
+// stepLimitKeys computes the keys of limits. Limits of one key are one limit: the smallest atOnce, and the rate that keeps all.
+func stepLimitKeys(limits []StepLimit, v View) (keys []limit.Limit, err error) {
 	defer recovered(&err)
 	for _, l := range limits {
 		key, err := l.Key(v)
@@ -147,8 +147,8 @@ func placeKeys(limits []StepLimit, v View) (keys []places.Limit, err error) {
 		if l.starts {
 			key += startsMark
 		}
-		k := places.Limit{Key: key, Name: l.KeyText, AtOnce: l.AtOnce, Rate: l.Rate}
-		i := slices.IndexFunc(keys, func(o places.Limit) bool { return o.Key == key })
+		k := limit.Limit{Key: key, Name: l.KeyText, AtOnce: l.AtOnce, Rate: l.Rate}
+		i := slices.IndexFunc(keys, func(o limit.Limit) bool { return o.Key == key })
 		if i < 0 {
 			keys = append(keys, k)
 			continue
@@ -163,8 +163,8 @@ func placeKeys(limits []StepLimit, v View) (keys []places.Limit, err error) {
 	return keys, nil
 }
 
-// placeText says for what a part of the run waits.
-func placeText(w *places.Wait) string {
+// limitText says for what a part of the run waits.
+func limitText(w *limit.Wait) string {
 	text := strings.TrimSuffix(w.Key, startsMark) + ": "
 	if w.AtOnce > 0 && (w.Running >= w.AtOnce || w.Rate.IsZero()) {
 		return text + fmt.Sprintf("%d at once", w.AtOnce)
@@ -172,14 +172,14 @@ func placeText(w *places.Wait) string {
 	return text + w.Rate.String()
 }
 
-// waitsForPlace records that a step waits for a place, once the store has said so.
-func (s walk) waitsForPlace(n *node, inst string, rec *runtype.StepRecord) visitResult {
+// waitsForLimit records that a step waits for a limit, once the store has said so.
+func (s walk) waitsForLimit(n *node, inst string, rec *runtype.StepRecord) visitResult {
 	need := s.needs[inst]
 	if need.wait == nil { // it has not asked yet
 		s.undecided = true
 		return busy
 	}
-	if rec != nil && rec.Wait != nil && !isPlaceWait(n, rec) { // it has failed after a wait, whose time goes on
+	if rec != nil && rec.Wait != nil && !isLimitWait(n, rec) { // it has failed after a wait, whose time goes on
 		s.retrying++
 		return busy
 	}
@@ -191,8 +191,8 @@ func (s walk) waitsForPlace(n *node, inst string, rec *runtype.StepRecord) visit
 		rec.StartedAt, rec.EndedAt, rec.Output, rec.Wait, rec.Progress = s.now, time.Time{}, nil, nil, nil
 		rec.Attempt = 0
 	}
-	text := placeText(need.wait)
-	if isPlaceWait(n, rec) && rec.Wait.Message == text {
+	text := limitText(need.wait)
+	if isLimitWait(n, rec) && rec.Wait.Message == text {
 		return busy
 	}
 	since := need.since
@@ -205,18 +205,18 @@ func (s walk) waitsForPlace(n *node, inst string, rec *runtype.StepRecord) visit
 	return busy
 }
 
-// isPlaceWait reports whether a step waits for a place, and not for what its attempt has found.
-func isPlaceWait(n *node, rec *runtype.StepRecord) bool {
+// isLimitWait reports whether a step waits for a limit, and not for what its attempt has found.
+func isLimitWait(n *node, rec *runtype.StepRecord) bool {
 	return rec != nil && rec.Phase == runtype.StepWaiting && rec.Wait != nil && rec.Wait.Reason == ReasonLimit && len(n.step.Limits) > 0
 }
 
-// startPlaced reports whether the run may start its first step.
-func (s decider) startPlaced() bool {
+// startAllowed reports whether the run may start its first step.
+func (s decider) startAllowed() bool {
 	rates := startRates(s.plan.flow)
 	if !s.run.StartedAt.IsZero() || len(rates) == 0 {
 		return true
 	}
-	ok, err := s.placed("", rates, View{source: newRunSource{s.run}}, s.run.CreatedAt)
+	ok, err := s.acquired("", rates, View{source: newRunSource{s.run}}, s.run.CreatedAt)
 	switch {
 	case err != nil:
 		s.pause(s.expression("limits", err), runtype.Event{Actor: "engine"})
@@ -231,133 +231,133 @@ func (s decider) startPlaced() bool {
 		s.undecided = true
 	} else if s.run.Phase != runtype.Waiting {
 		s.run.Phase, s.changed = runtype.Waiting, true
-		s.event(runtype.RunWaiting, nil, runtype.Event{Reason: ReasonLimit, Message: placeText(need.wait)})
+		s.event(runtype.RunWaiting, nil, runtype.Event{Reason: ReasonLimit, Message: limitText(need.wait)})
 	}
 	return false
 }
 
-// placing asks the store for the places that the newest decision needs, and returns those that are not needed any more.
-type placing struct{ *driver }
+// limiting asks the store for the limits that the newest decision needs, and returns those that are not needed any more.
+type limiting struct{ *driver }
 
-func (d *driver) placing() placing { return placing{d} }
+func (d *driver) limiting() limiting { return limiting{d} }
 
-// recall remembers for which places the run has waited under its last worker, so that it can withdraw.
-func (d placing) recall() {
+// recall remembers for which limits the run has waited under its last worker, so that it can withdraw.
+func (d limiting) recall() {
 	for rec := range d.s.run.Steps() {
 		n := d.s.plan.node(rec.Name)
-		if n == nil || !isPlaceWait(n, rec) {
+		if n == nil || !isLimitWait(n, rec) {
 			continue
 		}
-		if keys, err := placeKeys(n.step.Limits, d.s.view(scopeOf(rec.Name))); err == nil && len(keys) > 0 {
-			_, _ = d.s.placed(rec.Name, n.step.Limits, d.s.view(scopeOf(rec.Name)), rec.Wait.Since)
+		if keys, err := stepLimitKeys(n.step.Limits, d.s.view(scopeOf(rec.Name))); err == nil && len(keys) > 0 {
+			_, _ = d.s.acquired(rec.Name, n.step.Limits, d.s.view(scopeOf(rec.Name)), rec.Wait.Since)
 		}
 	}
 	if rates := startRates(d.s.plan.flow); len(rates) > 0 && d.s.run.StartedAt.IsZero() && d.s.run.Phase != runtype.Queued {
-		_, _ = d.s.placed("", rates, View{source: newRunSource{d.s.run}}, d.s.run.CreatedAt)
+		_, _ = d.s.acquired("", rates, View{source: newRunSource{d.s.run}}, d.s.run.CreatedAt)
 	}
 }
 
-// endPlace returns the places of an attempt that has ended. Another attempt of the step takes others.
-func (s *state) endPlace(name string) {
+// releaseLimits releases the limit of an attempt that has ended. Another attempt of the step takes others.
+func (s *state) releaseLimits(name string) {
 	if need := s.needs[name]; need != nil {
-		s.ended = append(s.ended, places.Return{Step: name, Limits: need.limits})
+		s.ended = append(s.ended, limit.Release{Step: name, Limits: need.limits})
 		s.returnAt, s.returnTries = time.Time{}, 0
 		delete(s.needs, name)
 	}
 }
 
-// begin forgets what the last decision needed. Attempts that are open use their places.
-func (d placing) begin() {
+// begin forgets what the last decision needed. Attempts that are open use their limits.
+func (d limiting) begin() {
 	for name, need := range d.s.needs {
 		need.used = d.s.open[name] != nil
 	}
 }
 
 // settle asks and returns. It reports whether there is something new to decide.
-func (d placing) settle() (again bool) {
+func (d limiting) settle() (again bool) {
 	d.mu.Lock()
 	for name, need := range d.s.needs {
 		if !need.used {
-			d.s.endPlace(name)
+			d.s.releaseLimits(name)
 		}
 	}
 	d.mu.Unlock()
 	if len(d.s.needs) == 0 && len(d.s.ended) == 0 {
-		d.s.askPlace = false
+		d.s.askAgain = false
 		return false
 	}
-	r := places.Request{Run: d.s.run.ID, Epoch: d.s.run.Epoch, Returns: d.s.ended}
+	r := limit.Request{Run: d.s.run.ID, Epoch: d.s.run.Epoch, Releases: d.s.ended}
 	ask := len(d.s.ended) > 0 && !d.s.now.Before(d.s.returnAt)
 	for name, need := range d.s.needs {
-		if !need.placed && !d.s.drains {
-			r.Wants = append(r.Wants, places.Want{Step: name, Rank: places.Rank(need.since, d.s.run.Priority), Limits: need.limits})
-			ask = ask || need.wait == nil || d.s.askPlace || !d.s.now.Before(need.wait.AskAt)
+		if !need.held && !d.s.drains {
+			r.Acquires = append(r.Acquires, limit.Acquire{Step: name, Rank: limit.Rank(need.since, d.s.run.Priority), Limits: need.limits})
+			ask = ask || need.wait == nil || d.s.askAgain || !d.s.now.Before(need.wait.AskAt)
 		}
 	}
 	if !ask {
 		return false
 	}
-	d.s.askPlace = false
-	a, err := d.e.changePlaces(d.saveCtx, r)
+	d.s.askAgain = false
+	a, err := d.e.changeStepLimits(d.saveCtx, r)
 	d.answered(r, a, err)
-	d.e.wakePlaced(d.saveCtx, a.Wake)
-	return len(r.Wants) > 0
+	d.e.wakeWaiters(d.saveCtx, a.Wake)
+	return len(r.Acquires) > 0
 }
 
 // answered records what a request has brought.
-func (d placing) answered(r places.Request, a places.Answer, err error) {
+func (d limiting) answered(r limit.Request, a limit.Answer, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	retryAt := d.s.now.Add(Retry{First: time.Second, Longest: 3 * time.Second}.delay(d.s.returnTries+1, seed(r.Run, "", d.s.returnTries))) // not in step with other runs
 	if err != nil {
 		d.e.health.failed(err)
-		d.log.Warn("places of limits", "run", r.Run, "error", err)
+		d.log.Warn("limits of steps", "run", r.Run, "error", err)
 		d.s.returnAt, d.s.returnTries = retryAt, d.s.returnTries+1
 	} else {
 		d.s.ended, d.s.returnAt, d.s.returnTries = nil, time.Time{}, 0
 	}
-	for _, w := range r.Wants {
+	for _, w := range r.Acquires {
 		wait, waits := a.Waits[w.Step]
 		if err != nil {
-			wait, waits = places.Wait{Limit: w.Limits[0], AskAt: retryAt}, true
+			wait, waits = limit.Wait{Limit: w.Limits[0], AskAt: retryAt}, true
 		}
 		need := d.s.needs[w.Step]
-		need.placed, need.wait = !waits, &wait
+		need.held, need.wait = !waits, &wait
 	}
 }
 
-// holdsRest reports whether the run must not rest yet, because it still has places to return.
-func (d placing) holdsRest() bool {
+// holdsRest reports whether the run must not rest yet, because it still holds limits that it has released.
+func (d limiting) holdsRest() bool {
 	return len(d.s.ended) > 0 && d.s.returnTries < maxReturnTries
 }
 
-// giveBack returns all places: the driver ends, and another worker goes on.
-func (d placing) giveBack() {
+// giveBack releases all limits: the driver ends, and another worker goes on.
+func (d limiting) giveBack() {
 	for _, need := range d.s.needs {
-		need.used = !need.placed // tickets are kept
+		need.used = !need.held // waiters are kept
 	}
 	d.settle()
 }
 
-// changePlaces makes a request in one change of the store. If it has to wait, places of workers that died are
+// changeStepLimits makes a request in one change of the store. If it has to wait, limits of workers that died are
 // returned first.
-func (e *Engine) changePlaces(ctx context.Context, r places.Request) (a places.Answer, err error) {
-	store, ok := e.store.(runstore.PlaceStore)
+func (e *Engine) changeStepLimits(ctx context.Context, r limit.Request) (a limit.Answer, err error) {
+	store, ok := e.store.(runstore.StepLimiter)
 	if !ok {
 		return a, LimitsNotKept.Errorf("this store keeps no limits of steps and no rates")
 	}
 	keys := r.Keys()
 	change := func() (wake []string, err error) {
-		err = store.ChangePlaces(ctx, keys, func(now time.Time, documents [][]byte) ([][]byte, error) {
-			states := map[string]*places.State{}
+		err = store.ChangeStepLimits(ctx, keys, func(now time.Time, documents [][]byte) ([][]byte, error) {
+			states := map[string]*limit.State{}
 			for i, key := range keys {
-				s, err := places.Decode(documents[i])
+				s, err := limit.Decode(documents[i])
 				if err != nil {
-					return nil, runstore.StoreCorrupt.Errorf("the places of %s: %w", key, err)
+					return nil, runstore.StoreCorrupt.Errorf("the limit %s: %w", key, err)
 				}
 				states[key] = s
 			}
-			a = places.Decide(now, states, r)
+			a = limit.Decide(now, states, r)
 			list := make([][]byte, len(keys))
 			for i, key := range keys {
 				list[i] = states[key].Encode()
@@ -370,7 +370,7 @@ func (e *Engine) changePlaces(ctx context.Context, r places.Request) (a places.A
 	if err != nil || len(a.Check) == 0 {
 		return a, err
 	}
-	if r.Lost, err = e.lostPlaces(ctx, a.Check); err != nil || len(r.Lost) == 0 {
+	if r.Lost, err = e.lostHolders(ctx, a.Check); err != nil || len(r.Lost) == 0 {
 		return a, nil //nolint:nilerr // it is checked again
 	}
 	more, err := change()
@@ -378,10 +378,10 @@ func (e *Engine) changePlaces(ctx context.Context, r places.Request) (a places.A
 	return a, err
 }
 
-// lostPlaces finds those of the holders whose run has ended, rests, or has been claimed by another worker since: a place
+// lostHolders finds those of the holders whose run has ended, rests, or has been claimed by another worker since: a limit
 // is in use only while the worker that took it owns the run. A list of runs only shows whom to look at: that of a watch
 // lags behind what another worker has created and claimed.
-func (e *Engine) lostPlaces(ctx context.Context, holders []places.Holder) (lost []places.Holder, err error) {
+func (e *Engine) lostHolders(ctx context.Context, holders []limit.Holder) (lost []limit.Holder, err error) {
 	listed, err := e.listed(ctx, holders)
 	if err != nil {
 		return nil, err
@@ -406,13 +406,13 @@ func (e *Engine) lostPlaces(ctx context.Context, holders []places.Holder) (lost 
 	return lost, nil
 }
 
-// isLost reports whether nobody uses the place of a holder any more. nil: the run does not exist.
-func isLost(h places.Holder, r *runtype.Run) bool {
-	return r == nil || r.Phase.Final() || h.Epoch != places.Ended && (r.Owner == "" || r.Epoch > h.Epoch)
+// isLost reports whether nobody uses the limit of a holder any more. nil: the run does not exist.
+func isLost(h limit.Holder, r *runtype.Run) bool {
+	return r == nil || r.Phase.Final() || h.Epoch != limit.Ended && (r.Owner == "" || r.Epoch > h.Epoch)
 }
 
 // listed returns the runs of holders as far as the store lists them, by id, without their steps.
-func (e *Engine) listed(ctx context.Context, holders []places.Holder) (map[string]*runtype.Run, error) {
+func (e *Engine) listed(ctx context.Context, holders []limit.Holder) (map[string]*runtype.Run, error) {
 	runs := map[string]*runtype.Run{}
 	lister, ok := e.store.(runstore.Lister)
 	if !ok {
@@ -438,7 +438,7 @@ func (e *Engine) listed(ctx context.Context, holders []places.Holder) (map[strin
 
 // row returns a run, without its steps if the store lists it; nil: there is none.
 func (e *Engine) row(ctx context.Context, id string) (*runtype.Run, error) {
-	runs, err := e.listed(ctx, []places.Holder{{Run: id}})
+	runs, err := e.listed(ctx, []limit.Holder{{Run: id}})
 	if err != nil || runs[id] != nil {
 		return runs[id], err
 	}
@@ -449,39 +449,39 @@ func (e *Engine) row(ctx context.Context, id string) (*runtype.Run, error) {
 	return r, err
 }
 
-// verbPlace tells a run that its turn for a place has come.
-const verbPlace = runtype.Verb("place")
+// verbLimit tells a run that its turn for a limit has come.
+const verbLimit = runtype.Verb("limit")
 
-// wakePlaced wakes runs that may have a place now. A message that is lost costs time: they ask by themselves later.
-func (e *Engine) wakePlaced(ctx context.Context, runs []string) {
+// wakeWaiters wakes runs that may hold a limit now. A message that is lost costs time: they ask by themselves later.
+func (e *Engine) wakeWaiters(ctx context.Context, runs []string) {
 	for _, id := range runs {
 		payload, _ := json.Marshal(RunRequest{})
-		signal := runtype.Signal{ID: fmt.Sprintf("place/%d", now().UnixNano()), Name: reserved + string(verbPlace), Payload: payload, At: now()}
+		signal := runtype.Signal{ID: fmt.Sprintf("limit/%d", now().UnixNano()), Name: reserved + string(verbLimit), Payload: payload, At: now()}
 		if err := e.store.Send(ctx, id, signal); err != nil {
-			e.log.Debug("a run that may have a place was not woken", "run", id, "error", err)
+			e.log.Debug("a run that may hold a limit was not woken", "run", id, "error", err)
 		}
 	}
 }
 
-// PlacesOf returns the limits of steps for which a run waits, in the order of its steps, and the state of their keys. The step ""
+// StepLimitsOf returns the limits of steps for which a run waits, in the order of its steps, and the state of their keys. The step ""
 // is the start of the run.
-func (e *Engine) PlacesOf(ctx context.Context, r *runtype.Run) (list []PlaceView, err error) {
-	store, ok := e.store.(runstore.PlaceStore)
+func (e *Engine) StepLimitsOf(ctx context.Context, r *runtype.Run) (list []StepLimitWait, err error) {
+	store, ok := e.store.(runstore.StepLimiter)
 	if !ok || r.Phase.Final() || r.Phase == runtype.Queued {
 		return nil, nil
 	}
 	p, planErr := e.catalog.planOf(ctx, r)
-	if planErr != nil || p == nil || !p.usesPlaces() {
+	if planErr != nil || p == nil || !p.usesStepLimits() {
 		return nil, nil // its limits are not known
 	}
 	s := newState(r, p, nil)
 	add := func(step string, limits []StepLimit, v View) {
-		keys, keyErr := placeKeys(limits, v)
+		keys, keyErr := stepLimitKeys(limits, v)
 		if keyErr != nil {
 			return
 		}
 		for _, l := range keys {
-			state, err2 := e.placeState(ctx, store, l.Key)
+			state, err2 := e.stepLimitState(ctx, store, l.Key)
 			if err2 != nil {
 				err = err2
 				continue
@@ -489,7 +489,7 @@ func (e *Engine) PlacesOf(ctx context.Context, r *runtype.Run) (list []PlaceView
 			before, waits := state.Before(r.ID, step)
 			if waits {
 				l.Key = strings.TrimSuffix(l.Key, startsMark)
-				list = append(list, PlaceView{Step: step, Limit: l, Running: len(state.Holders), Started: state.StartedIn(l.Rate.Window), Waiting: len(state.Waiting), Before: before, Holders: state.Holders})
+				list = append(list, StepLimitWait{Step: step, Limit: l, Running: len(state.Holders), Started: state.StartedIn(l.Rate.Window), Waiting: len(state.Waiters), Before: before, Holders: state.Holders})
 			}
 		}
 	}
@@ -504,18 +504,18 @@ func (e *Engine) PlacesOf(ctx context.Context, r *runtype.Run) (list []PlaceView
 	return list, err
 }
 
-// PlaceView is a limit for which a step waits.
-type PlaceView struct {
+// StepLimitWait is a limit for which a step waits.
+type StepLimitWait struct {
 	Step string
-	places.Limit
+	limit.Limit
 	Running, Started, Waiting, Before int
-	Holders                           []places.Holder
+	Holders                           []limit.Holder
 }
 
-func (e *Engine) placeState(ctx context.Context, store runstore.PlaceStore, key string) (state *places.State, err error) {
-	err = store.ChangePlaces(ctx, []string{key}, func(now time.Time, documents [][]byte) ([][]byte, error) {
-		if state, err = places.Decode(documents[0]); err != nil {
-			return nil, runstore.StoreCorrupt.Errorf("the places of %s: %w", key, err)
+func (e *Engine) stepLimitState(ctx context.Context, store runstore.StepLimiter, key string) (state *limit.State, err error) {
+	err = store.ChangeStepLimits(ctx, []string{key}, func(now time.Time, documents [][]byte) ([][]byte, error) {
+		if state, err = limit.Decode(documents[0]); err != nil {
+			return nil, runstore.StoreCorrupt.Errorf("the limit %s: %w", key, err)
 		}
 		state.Settle(now)
 		return documents, nil
@@ -525,22 +525,22 @@ func (e *Engine) placeState(ctx context.Context, store runstore.PlaceStore, key 
 
 // forgetStarts removes the documents of keys that nobody has used within their windows. A key may never be used again.
 func (e *Engine) forgetStarts(ctx context.Context) error {
-	store, ok := e.store.(runstore.PlaceStore)
+	store, ok := e.store.(runstore.StepLimiter)
 	if !ok {
 		return nil
 	}
 	for after := ""; ; {
-		page, err := store.Places(ctx, after, 0)
+		page, err := store.StepLimits(ctx, after, 0)
 		if err != nil || len(page) == 0 {
 			return err
 		}
 		for _, k := range page {
 			after = k.Key
-			if !places.IsOver(now(), k.Document) {
+			if !limit.IsOver(now(), k.Document) {
 				continue
 			}
-			err := store.ChangePlaces(ctx, []string{k.Key}, func(now time.Time, documents [][]byte) ([][]byte, error) {
-				if places.IsOver(now, documents[0]) {
+			err := store.ChangeStepLimits(ctx, []string{k.Key}, func(now time.Time, documents [][]byte) ([][]byte, error) {
+				if limit.IsOver(now, documents[0]) {
 					return [][]byte{nil}, nil
 				}
 				return documents, nil
@@ -552,21 +552,21 @@ func (e *Engine) forgetStarts(ctx context.Context) error {
 	}
 }
 
-// Places returns the states of the keys of limits of steps and of rates of runs, behind after, in order. limit 0: 1,000. The two
+// StepLimits returns the states of the keys of limits of steps and of rates of runs, behind after, in order. most 0: 1,000. The two
 // states of one key are not divided: there may be one more.
-func (e *Engine) Places(ctx context.Context, after string, limit int) (list []KeyPlaces, err error) {
-	store, ok := e.store.(runstore.PlaceStore)
+func (e *Engine) StepLimits(ctx context.Context, after string, most int) (list []KeyState, err error) {
+	store, ok := e.store.(runstore.StepLimiter)
 	if !ok {
 		return nil, nil
 	}
 	if after != "" {
 		after += startsMark
 	}
-	documents, err := store.Places(ctx, after, limit)
+	documents, err := store.StepLimits(ctx, after, most)
 	if err == nil && len(documents) > 0 {
-		var more []runstore.KeyPlaces
+		var more []runstore.KeyState
 		last := documents[len(documents)-1].Key
-		if more, err = store.Places(ctx, last, 1); len(more) > 0 && more[0].Key == last+startsMark {
+		if more, err = store.StepLimits(ctx, last, 1); len(more) > 0 && more[0].Key == last+startsMark {
 			documents = append(documents, more[0])
 		}
 	}
@@ -574,19 +574,19 @@ func (e *Engine) Places(ctx context.Context, after string, limit int) (list []Ke
 		return nil, err
 	}
 	for _, k := range documents {
-		state, err := places.Decode(k.Document)
+		state, err := limit.Decode(k.Document)
 		if err != nil {
-			return nil, runstore.StoreCorrupt.Errorf("the places of %s: %w", k.Key, err)
+			return nil, runstore.StoreCorrupt.Errorf("the limit %s: %w", k.Key, err)
 		}
 		key, starts := strings.CutSuffix(k.Key, startsMark)
-		list = append(list, KeyPlaces{key, starts, state})
+		list = append(list, KeyState{key, starts, state})
 	}
 	return list, nil
 }
 
-// KeyPlaces is a key and its state.
-type KeyPlaces struct {
+// KeyState is a key and its state.
+type KeyState struct {
 	Key    string
 	Starts bool // of runs; false: of steps
-	*places.State
+	*limit.State
 }

@@ -90,7 +90,7 @@ func TestLimitsOfServers(t *testing.T) {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	limits, err := first.Limits(ctx, "", 0)
+	limits, err := first.RunLimits(ctx, "", 0)
 	if err != nil || len(limits) != 0 {
 		t.Errorf("left: %+v, %v", limits, err)
 	}
@@ -132,7 +132,7 @@ func succeed(t *testing.T, e *workflow.Engine, runs []string) {
 }
 
 // TestLimitedStepsOfServers: two servers on one database call a provider three times at once at most, and do call it three times at
-// once; every run ends, and no place is left.
+// once; every run ends, and no limit is left.
 func TestLimitedStepsOfServers(t *testing.T) {
 	const runs, atOnce = 30, 3
 	var mu sync.Mutex
@@ -184,10 +184,10 @@ func TestLimitedStepsOfServers(t *testing.T) {
 	if len(workers) != 2 {
 		t.Errorf("the attempts were those of %v: the limit was not shared", workers)
 	}
-	keys, err := engines[0].Places(t.Context(), "", 0)
+	keys, err := engines[0].StepLimits(t.Context(), "", 0)
 	for _, k := range keys {
-		if len(k.Holders)+len(k.Waiting) > 0 {
-			t.Errorf("left of %s: %v hold, %v wait", k.Key, k.Holders, k.Waiting)
+		if len(k.Holders)+len(k.Waiters) > 0 {
+			t.Errorf("left of %s: %v hold, %v wait", k.Key, k.Holders, k.Waiters)
 		}
 	}
 	if err != nil {
@@ -195,7 +195,7 @@ func TestLimitedStepsOfServers(t *testing.T) {
 	}
 }
 
-// TestSubflowsOfServersPassLimitedRuns: runs with places wait for sub-flows whose subjects are those of runs that wait for the places.
+// TestSubflowsOfServersPassLimitedRuns: runs with limits wait for sub-flows whose subjects are those of runs that wait for the limit.
 // Two servers decide at the same time, and every run ends.
 func TestSubflowsOfServersPassLimitedRuns(t *testing.T) {
 	const rounds, subjects = 12, 3
@@ -228,7 +228,7 @@ func TestSubflowsOfServersPassLimitedRuns(t *testing.T) {
 		start("Plain", fmt.Sprint("kind/space/", i%subjects))
 	}
 	succeed(t, engines[0], started)
-	list, err := store.Limits(t.Context(), "", 0)
+	list, err := store.RunLimits(t.Context(), "", 0)
 	if err != nil || len(list) != 0 {
 		t.Errorf("left: %+v, %v", list, err)
 	}

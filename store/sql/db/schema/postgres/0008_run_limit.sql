@@ -5,20 +5,20 @@ CREATE TABLE run_limit (
 	key     text COLLATE "C" NOT NULL,
 	at_once bigint NOT NULL,
 	rank    bigint NOT NULL,             -- the lowest of a key starts first
-	state   smallint NOT NULL,           -- 0 behind another run of its subject, 1 waits, 2 has a place
+	state   smallint NOT NULL,           -- 0 behind another run of its subject, 1 waits, 2 holds a limit
 	PRIMARY KEY (run, key)
 );
 CREATE INDEX run_limit_waiting ON run_limit (key, rank, run) WHERE state = 1;
 CREATE INDEX run_limit_running ON run_limit (key, run) WHERE state = 2;
 
 -- Numbers that count in place of those of the runs.
-CREATE TABLE limit_value (
+CREATE TABLE run_limit_value (
 	key     text COLLATE "C" PRIMARY KEY,
 	at_once bigint NOT NULL
 );
 
 -- Keys for which a run may start now. Writers of runs append and lock nothing; a claim looks at them and removes them.
-CREATE TABLE limit_changed (
+CREATE TABLE run_limit_changed (
 	n    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 	key  text COLLATE "C" NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
@@ -31,16 +31,16 @@ DECLARE
 	first bigint;
 	at bigint;
 BEGIN
-	IF NOT EXISTS (SELECT FROM limit_changed) THEN RETURN; END IF;
+	IF NOT EXISTS (SELECT FROM run_limit_changed) THEN RETURN; END IF;
 	PERFORM pg_advisory_xact_lock(hashtextextended('limits', 7295));
-	WITH gone AS (DELETE FROM limit_changed RETURNING key)
+	WITH gone AS (DELETE FROM run_limit_changed RETURNING key)
 	SELECT array_agg(DISTINCT key) INTO keys FROM gone;
 	WHILE cardinality(keys) > 0 LOOP
 		SELECT l.run INTO first FROM run_limit l WHERE l.key = keys[1] AND l.state = 1 ORDER BY l.rank, l.run LIMIT 1;
 		IF NOT FOUND OR EXISTS (
 			SELECT FROM run_limit l WHERE l.run = first AND (
 				(SELECT count(*) FROM run_limit h WHERE h.key = l.key AND h.state = 2)
-					>= coalesce((SELECT v.at_once FROM limit_value v WHERE v.key = l.key), l.at_once)
+					>= coalesce((SELECT v.at_once FROM run_limit_value v WHERE v.key = l.key), l.at_once)
 				OR EXISTS (SELECT FROM run_limit o WHERE o.key = l.key AND o.state = 1 AND (o.rank, o.run) < (l.rank, l.run)))
 		) THEN
 			keys := keys[2:];
@@ -48,7 +48,7 @@ BEGIN
 		END IF;
 		SELECT k INTO at FROM run WHERE k = first AND phase = 1 AND queue_no = 0 FOR NO KEY UPDATE SKIP LOCKED;
 		IF NOT FOUND THEN
-			INSERT INTO limit_changed (key) VALUES (keys[1]);
+			INSERT INTO run_limit_changed (key) VALUES (keys[1]);
 			keys := keys[2:];
 			CONTINUE;
 		END IF;
@@ -80,7 +80,7 @@ BEGIN
 		UPDATE run SET revision = revision + 1,
 			queue_no = coalesce((SELECT min(q.queue_no) FROM run q WHERE q.subject = _subject AND q.phase = 1 AND q.queue_no > 0), 1) WHERE k = active;
 		UPDATE run_limit SET state = 0 WHERE run = active;
-		INSERT INTO limit_changed (key) SELECT key FROM run_limit WHERE run = active;
+		INSERT INTO run_limit_changed (key) SELECT key FROM run_limit WHERE run = active;
 	ELSE
 		SELECT count(*), coalesce(max(queue_no), 0) INTO n, last FROM run WHERE subject = _subject AND phase = 1 AND queue_no > 0;
 		IF n >= _most THEN RETURN 2; END IF;
