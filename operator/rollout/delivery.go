@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-dev/pawl/control"
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/operator/rollout/outside"
 	"github.com/pawl-dev/pawl/rollout"
 )
 
@@ -119,7 +120,7 @@ func (p *pass) sendRecord(h rollout.Hook, sequence, attempt int) {
 		record, err := o.record(ctx, r, sequence)
 		switch {
 		case err != nil:
-			v = h.Judge(attempt, failed(unreadable("history of", r.Name, err)))
+			v = h.Judge(attempt, outside.Failed(outside.Unreadable("history of", r.Name, err)))
 		case record != nil:
 			v = h.Judge(attempt, o.callEvent(ctx, r, h, *record))
 		}
@@ -142,9 +143,9 @@ func (p *pass) sendRecord(h rollout.Hook, sequence, attempt int) {
 }
 
 func (o *Operator) callEvent(ctx context.Context, r *api.Rollout, h rollout.Hook, record api.RolloutRecord) rollout.Answer {
-	client, err := o.client(ctx, r.Namespace, h.TLS)
+	client, err := o.outside.HTTP(ctx, r.Namespace, h.TLS)
 	if err != nil {
-		return failed(err)
+		return outside.Failed(err)
 	}
 	return Caller{Client: client}.Call(ctx, h, eventBody{record, r.Name, r.Namespace, string(r.UID), h.Metadata})
 }

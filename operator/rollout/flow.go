@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/operator/rollout/outside"
 	"github.com/pawl-dev/pawl/rollout"
 )
 
@@ -44,7 +45,7 @@ func (o *Operator) runFlow(ctx context.Context, q question) rollout.Answer {
 		}
 		return a
 	case fault.Of(err).Class == fault.Invalid:
-		return failed(err)
+		return outside.Failed(err)
 	}
 	return rollout.Answer{Message: fault.Message(err)} // it is looked at again
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/kube/workload"
 	"github.com/pawl-dev/pawl/operator/rollout/gate"
+	"github.com/pawl-dev/pawl/operator/rollout/outside"
 	"github.com/pawl-dev/pawl/rollout"
 	"github.com/pawl-dev/pawl/workflow/action/egress"
 )
@@ -79,7 +80,7 @@ type Operator struct {
 	live       client.Reader
 	turns      *turns
 	calls      *pool
-	egress     *egress.Policy
+	outside    *outside.Client
 	gates      gate.Set
 	flows      Flows
 	mayExec    bool
@@ -129,7 +130,7 @@ func New(o Options) (*Operator, error) {
 	op.events = o.Manager.Events("rollout")
 	op.dependents = &workload.Dependents{New: op.newDependentCache, Wake: op.wake}
 	op.awaited = &awaited{open: op.newAwaitedCache, wake: op.wake}
-	op.egress = withoutAPIServer(o.Egress, o.Manager.GetConfig())
+	op.outside = &outside.Client{Live: o.Manager.Live(), Config: o.Manager.GetConfig(), Egress: outside.WithoutAPIServer(o.Egress, o.Manager.GetConfig())}
 	op.turns = newTurns(o.Manager.GetConfig())
 	op.guard = &guard{live: o.Manager.Live(), name: cmp.Or(o.Guard, DefaultGuard), now: op.now}
 	return op, nil
