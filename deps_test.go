@@ -224,8 +224,9 @@ var table = map[string]layer{
 	"operator/sharedstorage/kube":                {kind: edge, rule: storageRule, layers: slices.Concat(kubeLayers, []string{"kube/runstore", "kube/runstore/requests", "operator/sharedstorage", "operator/sharedstorage/backups", "operator/sharedstorage/declared", "operator/sharedstorage/pooler", "operator/sharedstorage/port", "operator/sharedstorage/postgres", "operator/sharedstorage/postgres/failsafe", "operator/sharedstorage/postgres/host", "operator/sharedstorage/postgres/lease", "operator/sharedstorage/postgres/transport"}), libs: kubeLibs},
 
 	"operator/application":                {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
-	"operator/rollout":                    {kind: edge, rule: kubeRule, layers: slices.Concat(kubeLayers, []string{"operator/rollout/gate", "operator/rollout/outside"}), libs: kubeLibs},
+	"operator/rollout":                    {kind: edge, rule: kubeRule, layers: slices.Concat(kubeLayers, []string{"operator/rollout/gate", "operator/rollout/outside", "operator/rollout/pool"}), libs: kubeLibs},
 	"operator/rollout/gate":               {rule: gateRule, layers: slices.Concat(baseLayers, []string{"rollout", "workflow/celenv"}), libs: fileLibs},
+	"operator/rollout/pool":               {kind: edge, rule: kubeRule, libs: apiLibs},
 	"operator/rollout/outside":            {kind: edge, rule: outsideRule, layers: coreLayers, libs: kubeLibs},
 	"operator/foundationdb":               {kind: edge, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/condition"}), libs: apiLibs},
 	"operator/foundationdb/port":          {kind: edge, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"kube/api"}), libs: apiLibs},

@@ -159,7 +159,7 @@ func ask(_ context.Context, p *pass) outcome.Outcome {
 // send makes one call beside the passes. Its answer wakes the Rollout.
 func (p *pass) send(a rollout.Ask) {
 	o, mine, key, q := p.Operator, p.memory.asked, p.key, p.question(a)
-	o.calls.add(key, func(process context.Context) {
+	o.calls.Add(key, func(process context.Context) {
 		ctx, cancel := context.WithTimeout(process, callLimit)
 		defer cancel()
 		answer := o.answer(ctx, q)
@@ -169,7 +169,7 @@ func (p *pass) send(a rollout.Ask) {
 		answer.Attempt = a.Attempt
 		o.metrics.asked(a, answer)
 		mine.end(a.Key, answer)
-		o.wake(key)
+		o.known.wake(key)
 	})
 }
 

@@ -52,12 +52,12 @@ func (o *Operator) runFlow(ctx context.Context, q question) rollout.Answer {
 
 // awaitFlow wakes the Rollout when a run has ended before it is looked at again anyway.
 func (o *Operator) awaitFlow(q question, ended func(context.Context) error) {
-	o.calls.beside(func(process context.Context) {
+	o.calls.Beside(func(process context.Context) {
 		ctx, cancel := context.WithTimeout(process, flowPoll)
 		defer cancel()
 		if ended(ctx) == nil {
 			q.asked.lookAgain(q.Key)
-			o.wake(q.rollout)
+			o.known.wake(q.rollout)
 		}
 	})
 }

@@ -103,7 +103,7 @@ func (p *pass) probe(a rollout.Ask) {
 
 func (p *pass) sendProbe(r rollout.Probe, pod outside.Pod, state *probing) {
 	o, mine, key := p.Operator, p.memory.asked, p.key
-	o.calls.add(key, func(ctx context.Context) {
+	o.calls.Add(key, func(ctx context.Context) {
 		asked := o.now()
 		value, err := o.outside.Probe(ctx, r, pod)
 		if ctx.Err() != nil {
@@ -114,7 +114,7 @@ func (p *pass) sendProbe(r rollout.Probe, pod outside.Pod, state *probing) {
 		state.result(r, value, err, asked)
 		state.underWay, state.asked, state.next = false, asked, o.now().Add(time.Duration(r.Period))
 		mine.mu.Unlock()
-		o.wake(key) // for its facts, and for its next turn
+		o.known.wake(key) // for its facts, and for its next turn
 	})
 }
 
