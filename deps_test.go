@@ -76,6 +76,7 @@ const (
 	kubeRule      = "kube imports core, kube/runstore imports core and kube/api, an operator imports core and kube; controllers pass requests to runs as kube/runstore reads them; sibling operators never import each other"
 	runsRule      = "below kube/runstore, client imports core and kube/api, requests imports these and client, and format both; runstore joins them"
 	gateRule      = "gate imports CEL and rollout, and neither HTTP nor Kubernetes"
+	outsideRule   = "outside imports core and clients: what it asks knows no Rollout object"
 	storageRule   = "the shared-storage operator imports core, the kinds and its ports; its adapters import the ports, and only kube/ a client of Kubernetes"
 	fdbRule       = "the FoundationDB operator imports core, the kinds and its ports, and only its kube/ a client of Kubernetes"
 	compatRule    = "compat keeps the packages of the library that it replaces: they import the engines, flowfile, kube/runstore, and each other in the library's order"
@@ -223,8 +224,10 @@ var table = map[string]layer{
 	"operator/sharedstorage/kube":                {kind: edge, rule: storageRule, layers: slices.Concat(kubeLayers, []string{"kube/runstore", "kube/runstore/requests", "operator/sharedstorage", "operator/sharedstorage/backups", "operator/sharedstorage/declared", "operator/sharedstorage/pooler", "operator/sharedstorage/port", "operator/sharedstorage/postgres", "operator/sharedstorage/postgres/failsafe", "operator/sharedstorage/postgres/host", "operator/sharedstorage/postgres/lease", "operator/sharedstorage/postgres/transport"}), libs: kubeLibs},
 
 	"operator/application":                {kind: edge, rule: kubeRule, layers: kubeLayers, libs: kubeLibs},
-	"operator/rollout":                    {kind: edge, rule: kubeRule, layers: slices.Concat(kubeLayers, []string{"operator/rollout/gate"}), libs: kubeLibs},
+	"operator/rollout":                    {kind: edge, rule: kubeRule, layers: slices.Concat(kubeLayers, []string{"operator/rollout/gate", "operator/rollout/outside", "operator/rollout/pool"}), libs: kubeLibs},
 	"operator/rollout/gate":               {rule: gateRule, layers: slices.Concat(baseLayers, []string{"rollout", "workflow/celenv"}), libs: fileLibs},
+	"operator/rollout/pool":               {kind: edge, rule: kubeRule, libs: apiLibs},
+	"operator/rollout/outside":            {kind: edge, rule: outsideRule, layers: coreLayers, libs: kubeLibs},
 	"operator/foundationdb":               {kind: edge, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"kube/api", "kube/condition"}), libs: apiLibs},
 	"operator/foundationdb/port":          {kind: edge, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"kube/api"}), libs: apiLibs},
 	"operator/foundationdb/port/porttest": {kind: suite, rule: fdbRule, layers: slices.Concat(coreLayers, []string{"kube/api", "operator/foundationdb/port"}), libs: apiLibs},

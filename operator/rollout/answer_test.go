@@ -1,18 +1,15 @@
 package rollout
 
 import (
-	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/common/model"
-
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/operator/rollout/outside"
 	"github.com/pawl-dev/pawl/rollout"
 	"github.com/pawl-dev/pawl/workflow/action/egress"
 )
@@ -20,13 +17,13 @@ import (
 const metadataAddress = "http://169.254.169.254/latest/meta-data"
 
 // loopback lets calls reach this machine, and nothing else that is refused.
-func loopback(t *testing.T) *Operator {
+func loopback(t *testing.T) *outside.Client {
 	t.Helper()
 	policy, err := egress.NewPolicy([]string{"127.0.0.0/8"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Operator{egress: policy}
+	return &outside.Client{Egress: policy}
 }
 
 // harmful are servers of hooks and of Prometheus that do not answer as they should.
@@ -65,7 +62,7 @@ func TestHarmfulHooks(t *testing.T) {
 			defer server.Close()
 			defer server.CloseClientConnections()
 			o := loopback(t)
-			client, err := o.client(t.Context(), "", nil)
+			client, err := o.HTTP(t.Context(), "", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -129,7 +126,7 @@ func TestHarmfulPrometheus(t *testing.T) {
 			m := rollout.Metric{Name: "m", MetricsRange: rollout.Range{Max: &high}, InconclusiveLimit: new(0), Provider: rollout.MetricProvider{
 				Prometheus: &rollout.Prometheus{Address: server.URL, Query: "x", Timeout: rollout.Duration(time.Second)},
 			}}
-			a := loopback(t).measure(t.Context(), question{Ask: rollout.Ask{Metric: &m}, words: strings.NewReplacer()})
+			a := loopback(t).Measure(t.Context(), "", m, strings.NewReplacer())
 			v := m.Judge(a, rollout.Measured{})
 			if v.Done != (test.want == "passed") || !v.Done && !strings.Contains(fault.Message(v.Outcome.Err()), test.want) {
 				t.Errorf("the verdict on %+v is %t %s, expected %s", a, v.Done, v.Outcome, test.want)
@@ -160,28 +157,6 @@ func FuzzRequest(f *testing.F) {
 			d := rollout.Next(rollout.Plan{}, at, rollout.Facts{Wanted: rollout.Wanted{Kind: rollout.StatefulSet, Request: &r}}, time.Unix(0, 0))
 			if last := d.Position.LastRequest; last == nil || last.ID != r.ID {
 				t.Fatalf("%q has no answer: %+v", text, d.Position)
-			}
-		}
-	})
-}
-
-// FuzzSamples: of what Prometheus may say only numbers become samples.
-func FuzzSamples(f *testing.F) {
-	f.Add([]byte(`[{"metric":{},"value":[1,"0.5"]}]`))
-	f.Add([]byte(`[{"metric":{"a":"b"},"value":[1e30,"NaN"]},{"metric":null,"value":[-1,"-Inf"]}]`))
-	f.Add([]byte(`[{"metric":{},"histogram":[1,{"count":"1","sum":"2"}]}]`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		var v model.Vector
-		if json.Unmarshal(text, &v) != nil {
-			return
-		}
-		a := samples(v)
-		if a.Message == "" && len(a.Samples) != len(v) {
-			t.Fatalf("%d of %d samples", len(a.Samples), len(v))
-		}
-		for _, s := range a.Samples {
-			if _, err := strconv.ParseFloat(s, 64); err != nil {
-				t.Fatalf("%q is no number", s)
 			}
 		}
 	})

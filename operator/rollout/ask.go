@@ -4,13 +4,17 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/pawl-dev/pawl/fault"
+	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/rollout/gate"
+	"github.com/pawl-dev/pawl/operator/rollout/outside"
 	"github.com/pawl-dev/pawl/outcome"
 	"github.com/pawl-dev/pawl/rollout"
 )
@@ -155,7 +159,7 @@ func ask(_ context.Context, p *pass) outcome.Outcome {
 // send makes one call beside the passes. Its answer wakes the Rollout.
 func (p *pass) send(a rollout.Ask) {
 	o, mine, key, q := p.Operator, p.memory.asked, p.key, p.question(a)
-	o.calls.add(key, func(process context.Context) {
+	o.calls.Add(key, func(process context.Context) {
 		ctx, cancel := context.WithTimeout(process, callLimit)
 		defer cancel()
 		answer := o.answer(ctx, q)
@@ -165,7 +169,7 @@ func (p *pass) send(a rollout.Ask) {
 		answer.Attempt = a.Attempt
 		o.metrics.asked(a, answer)
 		mine.end(a.Key, answer)
-		o.wake(key)
+		o.known.wake(key)
 	})
 }
 
@@ -183,7 +187,7 @@ type question struct {
 	rollout types.NamespacedName
 	body    HookBody
 	words   *strings.Replacer // of queries
-	pods    []podAddress
+	pods    []outside.Pod
 }
 
 func (p *pass) question(a rollout.Ask) question {
@@ -206,13 +210,13 @@ func (p *pass) question(a rollout.Ask) question {
 func (o *Operator) answer(ctx context.Context, q question) rollout.Answer {
 	switch q.Kind {
 	case rollout.AskWebhook:
-		client, err := o.client(ctx, q.rollout.Namespace, q.Hook.TLS)
+		client, err := o.outside.HTTP(ctx, q.rollout.Namespace, q.Hook.TLS)
 		if err != nil {
-			return failed(err)
+			return outside.Failed(err)
 		}
 		return Caller{Client: client}.Call(ctx, *q.Hook, q.body)
 	case rollout.AskMetric:
-		return o.measure(ctx, q)
+		return o.outside.Measure(ctx, q.rollout.Namespace, *q.Metric, q.words)
 	case rollout.AskHandover:
 		return o.handOver(ctx, q)
 	case rollout.AskFlow:
@@ -220,4 +224,22 @@ func (o *Operator) answer(ctx context.Context, q question) rollout.Answer {
 	case rollout.AskGate, rollout.AskProbe:
 	}
 	return rollout.Answer{}
+}
+
+// handOver asks a pod to give up its role.
+func (o *Operator) handOver(ctx context.Context, q question) rollout.Answer {
+	if len(q.pods) == 0 {
+		return outside.Failed(rollout.HandoverFailed.Errorf("the pod is not there"))
+	}
+	said, err := o.outside.HandOver(ctx, *q.Handover, q.Key, q.pods[0])
+	if err != nil {
+		return outside.Failed(rollout.HandoverFailed.Errorf("%s", fault.Message(err)))
+	}
+	return rollout.Answer{Message: said}
+}
+
+// words replaces the names of a query. Nothing else of it is a template.
+func words(r *api.Rollout, at rollout.Position, batch int) *strings.Replacer {
+	return strings.NewReplacer("{{rollout}}", r.Name, "{{namespace}}", r.Namespace, "{{workload}}", workloadName(r),
+		"{{revision}}", at.TargetRevision, "{{batch}}", strconv.Itoa(batch))
 }

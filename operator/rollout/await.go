@@ -133,15 +133,3 @@ func (a *awaited) close() {
 	a.mu.Unlock()
 	a.running.Wait()
 }
-
-// claimants are the Rollouts of a namespace that wait for a workload of another one.
-func (o *Operator) claimants(_ context.Context, obj client.Object) (all []types.NamespacedName) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for key, m := range o.known {
-		if key.Namespace == obj.GetNamespace() && key.Name != obj.GetName() && m.refused.Load() {
-			all = append(all, key)
-		}
-	}
-	return all
-}

@@ -3,16 +3,13 @@ package rollout
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
-	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/operator/rollout/outside"
 	"github.com/pawl-dev/pawl/rollout"
 	"github.com/pawl-dev/pawl/workflow/action"
 	"github.com/pawl-dev/pawl/workflow/action/egress"
@@ -21,7 +18,6 @@ import (
 const (
 	bodyKept    = 256      // bytes of an answer
 	bodyDrained = 64 << 10 // bytes that are read of it at most
-	keyHeader   = "Idempotency-Key"
 )
 
 // Caller calls webhooks with a client, whose transport decides what may be reached. The zero Caller
@@ -72,7 +68,7 @@ func (c Caller) Call(ctx context.Context, h rollout.Hook, body any) rollout.Answ
 	defer cancel()
 	request, err := newRequest(ctx, h, body)
 	if err != nil {
-		return failed(action.HTTPUnexpected.Errorf("%w", err))
+		return outside.Failed(action.HTTPUnexpected.Errorf("%w", err))
 	}
 	client := http.Client{}
 	if c.Client != nil {
@@ -81,7 +77,7 @@ func (c Caller) Call(ctx context.Context, h rollout.Hook, body any) rollout.Answ
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	response, err := client.Do(request)
 	if err != nil {
-		return failed(callError(err))
+		return outside.Failed(outside.Error(err))
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, bodyKept))
@@ -116,33 +112,9 @@ func newRequest(ctx context.Context, h rollout.Hook, body any) (*http.Request, e
 	}
 	request.Header.Set("User-Agent", "pawl")
 	if b, ok := body.(interface{ IdempotencyKey() string }); ok && b.IdempotencyKey() != "" {
-		request.Header.Set(keyHeader, b.IdempotencyKey())
+		request.Header.Set(outside.KeyHeader, b.IdempotencyKey())
 	}
 	return request, nil
-}
-
-// failed is the answer to a call that got none.
-func failed(err error) rollout.Answer {
-	return rollout.Answer{Code: fault.Of(err).Code, Message: fault.Message(err)}
-}
-
-// callError is why there is no response, as a fault of the http action.
-func callError(err error) error {
-	var (
-		known     *fault.Error
-		untrusted *tls.CertificateVerificationError
-		sent      *url.Error
-	)
-	if errors.As(err, &known) {
-		return known
-	}
-	if errors.As(err, &sent) {
-		err = sent.Err
-	}
-	if errors.As(err, &untrusted) {
-		return action.HTTPUntrusted.Errorf("%w", err)
-	}
-	return action.HTTPUnavailable.Errorf("%w", err)
 }
 
 // retryAfter reads the header of that name: seconds, or a date.

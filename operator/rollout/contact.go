@@ -2,8 +2,6 @@ package rollout
 
 import (
 	"net/http"
-
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // contact reports requests of watches that the API server does not answer: a watch that has ended and
@@ -20,20 +18,4 @@ func (c contact) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.lost()
 	}
 	return response, err
-}
-
-// suspect lets all Rollouts that move ask whether the API server answers.
-func (o *Operator) suspect() {
-	now := o.now().UTC()
-	o.mu.Lock()
-	var all []client.ObjectKey
-	for key, m := range o.known {
-		if m.moving.Load() && m.suspected.CompareAndSwap(nil, &now) {
-			all = append(all, key)
-		}
-	}
-	o.mu.Unlock()
-	for _, key := range all {
-		o.wake(key)
-	}
 }

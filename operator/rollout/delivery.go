@@ -2,18 +2,13 @@ package rollout
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 	"strconv"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/pawl-dev/pawl/control"
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
+	"github.com/pawl-dev/pawl/operator/rollout/outside"
 	"github.com/pawl-dev/pawl/rollout"
 )
 
@@ -114,12 +109,12 @@ func (p *pass) lost() (n int) {
 // undelivered, and the next is tried.
 func (p *pass) sendRecord(h rollout.Hook, sequence, attempt int) {
 	o, mine, key, r := p.Operator, p.memory.asked, p.key, p.rollout().DeepCopy()
-	o.calls.add(key, func(ctx context.Context) {
+	o.calls.Add(key, func(ctx context.Context) {
 		v := rollout.Verdict{Done: true} // of a record that is not kept any more
-		record, err := o.record(ctx, r, sequence)
+		record, err := o.history.record(ctx, r, sequence)
 		switch {
 		case err != nil:
-			v = h.Judge(attempt, failed(unreadable("history of", r.Name, err)))
+			v = h.Judge(attempt, outside.Failed(outside.Unreadable("history of", r.Name, err)))
 		case record != nil:
 			v = h.Judge(attempt, o.callEvent(ctx, r, h, *record))
 		}
@@ -137,39 +132,14 @@ func (p *pass) sendRecord(h rollout.Hook, sequence, attempt int) {
 		}
 		mine.mu.Unlock()
 		o.metrics.delivered(v)
-		o.wake(key)
+		o.known.wake(key)
 	})
 }
 
 func (o *Operator) callEvent(ctx context.Context, r *api.Rollout, h rollout.Hook, record api.RolloutRecord) rollout.Answer {
-	client, err := o.client(ctx, r.Namespace, h.TLS)
+	client, err := o.outside.HTTP(ctx, r.Namespace, h.TLS)
 	if err != nil {
-		return failed(err)
+		return outside.Failed(err)
 	}
 	return Caller{Client: client}.Call(ctx, h, eventBody{record, r.Name, r.Namespace, string(r.UID), h.Metadata})
-}
-
-// record reads a record of the history: from the status, or from its ConfigMap; nil: it is not kept.
-func (o *Operator) record(ctx context.Context, r *api.Rollout, sequence int) (*api.RolloutRecord, error) {
-	if record, ok := r.Status.History[strconv.Itoa(sequence)]; ok {
-		return &record, nil
-	}
-	m := &corev1.ConfigMap{}
-	err := o.live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: historyName(r, sequence-(sequence-1)%inConfigMap)}, m)
-	switch {
-	case errors.Is(err, control.NotFound):
-		return nil, nil //nolint:nilnil // documented
-	case err != nil:
-		return nil, err
-	}
-	var records []api.RolloutRecord
-	if err := json.Unmarshal([]byte(m.Data["records"]), &records); err != nil {
-		return nil, err
-	}
-	for _, record := range records {
-		if int(record.Sequence) == sequence {
-			return &record, nil
-		}
-	}
-	return nil, nil //nolint:nilnil // documented
 }

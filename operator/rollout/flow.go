@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pawl-dev/pawl/fault"
+	"github.com/pawl-dev/pawl/operator/rollout/outside"
 	"github.com/pawl-dev/pawl/rollout"
 )
 
@@ -44,19 +45,19 @@ func (o *Operator) runFlow(ctx context.Context, q question) rollout.Answer {
 		}
 		return a
 	case fault.Of(err).Class == fault.Invalid:
-		return failed(err)
+		return outside.Failed(err)
 	}
 	return rollout.Answer{Message: fault.Message(err)} // it is looked at again
 }
 
 // awaitFlow wakes the Rollout when a run has ended before it is looked at again anyway.
 func (o *Operator) awaitFlow(q question, ended func(context.Context) error) {
-	o.calls.beside(func(process context.Context) {
+	o.calls.Beside(func(process context.Context) {
 		ctx, cancel := context.WithTimeout(process, flowPoll)
 		defer cancel()
 		if ended(ctx) == nil {
 			q.asked.lookAgain(q.Key)
-			o.wake(q.rollout)
+			o.known.wake(q.rollout)
 		}
 	})
 }

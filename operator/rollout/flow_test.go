@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/operator/rollout/pool"
 	"github.com/pawl-dev/pawl/rollout"
 )
 
@@ -22,7 +23,7 @@ func TestTheEndOfARunWakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				woken := make(chan control.Ref, 1)
-				o := &Operator{calls: newPool(), now: time.Now, known: map[types.NamespacedName]*memory{}, wakeup: func(r control.Ref) { woken <- r }}
+				o := &Operator{calls: pool.New(), now: time.Now, known: &known{now: time.Now, add: func(r control.Ref) { woken <- r }}}
 				ask := rollout.Ask{Key: "backup", Kind: rollout.AskFlow}
 				q := question{Ask: ask, asked: newAsked(), rollout: types.NamespacedName{Namespace: "shop", Name: "db"}}
 				if !q.asked.begin(ask, time.Now()) {
@@ -49,7 +50,7 @@ func TestTheEndOfARunWakes(t *testing.T) {
 				if !left {
 					t.Error("it is awaited still")
 				}
-				o.calls.close()
+				o.calls.Close()
 			})
 		})
 	}

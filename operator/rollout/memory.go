@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pawl-dev/pawl/kube/workload"
 	"github.com/pawl-dev/pawl/rollout"
@@ -59,26 +58,6 @@ type memory struct {
 type batchOf struct {
 	number, batch int
 	back          bool
-}
-
-func (o *Operator) memoryOf(key client.ObjectKey) *memory {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	m := o.known[key]
-	if m == nil {
-		m = &memory{written: map[types.UID]uint64{}, removed: map[string]bool{}, asked: newAsked(), templates: map[string]*corev1.PodTemplateSpec{}}
-		o.known[key] = m
-	}
-	return m
-}
-
-// forget drops what is known of a Rollout that does not exist any more.
-func (o *Operator) forget(key client.ObjectKey) {
-	o.dependents.Release(key)
-	_ = o.awaited.set(key, nil)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.known, key)
 }
 
 // inTouch reports whether the API server may be believed to answer.

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"reflect"
 	"strings"
-	"sync"
 	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -18,18 +17,18 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
-	"github.com/pawl-dev/pawl/control"
 	"github.com/pawl-dev/pawl/fault"
 	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/kube/controller"
 	"github.com/pawl-dev/pawl/kube/workload"
 	"github.com/pawl-dev/pawl/operator/rollout/gate"
+	"github.com/pawl-dev/pawl/operator/rollout/outside"
+	"github.com/pawl-dev/pawl/operator/rollout/pool"
 	"github.com/pawl-dev/pawl/rollout"
 	"github.com/pawl-dev/pawl/workflow/action/egress"
 )
@@ -73,22 +72,20 @@ type Operator struct {
 	manager    *controller.Manager
 	cache      *controller.Cache
 	store      *controller.Store[*api.Rollout]
-	events     controller.Events
+	events     events
 	dependents *workload.Dependents
 	awaited    *awaited
 	live       client.Reader
 	turns      *turns
-	calls      *pool
-	egress     *egress.Policy
+	calls      *pool.Pool
+	outside    *outside.Client
 	gates      gate.Set
 	flows      Flows
 	mayExec    bool
 	guard      *guard
 	metrics    *metrics
-
-	mu     sync.Mutex
-	known  map[types.NamespacedName]*memory
-	wakeup func(control.Ref)
+	known      *known
+	history    history
 }
 
 // AddToScheme adds the kinds that the operator reads and writes.
@@ -104,13 +101,14 @@ func AddToScheme(s *runtime.Scheme) error {
 // New makes the operator and its cache.
 func New(o Options) (*Operator, error) {
 	op := &Operator{name: o.Name, workers: o.Workers, now: o.Now, log: o.Log, manager: o.Manager, live: o.Manager.Live(),
-		flows: o.Flows, mayExec: o.Exec, calls: newPool(), known: map[types.NamespacedName]*memory{}}
+		flows: o.Flows, mayExec: o.Exec, calls: pool.New()}
 	if op.now == nil {
 		op.now = time.Now
 	}
 	if op.log == nil {
 		op.log = slog.Default()
 	}
+	op.known = newKnown(op.now)
 	var err error
 	if op.cache, err = newCache(o.Manager); err != nil {
 		return nil, err
@@ -126,10 +124,11 @@ func New(o Options) (*Operator, error) {
 		Client: brief, Live: o.Manager.Live(), New: func() *api.Rollout { return &api.Rollout{} }, Finalizer: Finalizer,
 		Matters: isRequest,
 	}
-	op.events = o.Manager.Events("rollout")
-	op.dependents = &workload.Dependents{New: op.newDependentCache, Wake: op.wake}
-	op.awaited = &awaited{open: op.newAwaitedCache, wake: op.wake}
-	op.egress = withoutAPIServer(o.Egress, o.Manager.GetConfig())
+	op.events = events{o.Manager.Events("rollout")}
+	op.history = history{client: op.cache.Client(), live: o.Manager.Live()}
+	op.dependents = &workload.Dependents{New: op.newDependentCache, Wake: op.known.wake}
+	op.awaited = &awaited{open: op.newAwaitedCache, wake: op.known.wake}
+	op.outside = &outside.Client{Live: o.Manager.Live(), Config: o.Manager.GetConfig(), Egress: outside.WithoutAPIServer(o.Egress, o.Manager.GetConfig())}
 	op.turns = newTurns(o.Manager.GetConfig())
 	op.guard = &guard{live: o.Manager.Live(), name: cmp.Or(o.Guard, DefaultGuard), now: op.now}
 	return op, nil
@@ -154,7 +153,7 @@ func newCache(m *controller.Manager) (*controller.Cache, error) {
 // newDependentCache is the cache of what one selector selects.
 func (o *Operator) newDependentCache(namespace string, selector labels.Selector) (cache.Cache, error) {
 	observed := *o.manager.GetHTTPClient()
-	observed.Transport = contact{observed.Transport, o.suspect}
+	observed.Transport = contact{observed.Transport, o.known.suspect}
 	return cache.New(o.manager.GetConfig(), cache.Options{
 		HTTPClient: &observed, Scheme: o.manager.GetScheme(), Mapper: o.manager.GetRESTMapper(),
 		DefaultNamespaces: map[string]cache.Config{namespace: {LabelSelector: selector}},
@@ -170,7 +169,7 @@ func (o *Operator) Setup() error {
 	return controller.Setup(o.manager, controller.Controller[*api.Rollout]{
 		Name: "rollout", For: &api.Rollout{}, Cache: o.cache, Reconcile: o.Reconcile, Workers: o.workers, MaxRetries: controller.Unlimited,
 		Conditions: func(r *api.Rollout) *[]metav1.Condition { return &r.Status.Conditions },
-		Watches:    o.watches(), Signals: o.listen,
+		Watches:    o.watches(), Signals: o.known.listen,
 	})
 }
 
@@ -180,7 +179,7 @@ func (o *Operator) watches() []controller.Watch {
 	for _, kind := range workload.Kinds() {
 		obj := &unstructured.Unstructured{}
 		obj.SetGroupVersionKind(kind)
-		all = append(all, controller.Watch{Object: obj, Optional: workload.Optional(kind.Group), Keys: o.labelledRollout, When: predicate.Funcs{
+		all = append(all, controller.Watch{Object: obj, Optional: workload.Optional(kind.Group), Keys: o.known.labelledRollout, When: predicate.Funcs{
 			UpdateFunc: func(e event.UpdateEvent) bool {
 				was, okWas := e.ObjectOld.(*unstructured.Unstructured)
 				is, okIs := e.ObjectNew.(*unstructured.Unstructured)
@@ -188,14 +187,14 @@ func (o *Operator) watches() []controller.Watch {
 			},
 		}})
 	}
-	all = append(all, controller.Watch{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Keys: o.movingIn, When: predicate.Funcs{UpdateFunc: retargeted}})
+	all = append(all, controller.Watch{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Keys: o.known.movingIn, When: predicate.Funcs{UpdateFunc: retargeted}})
 	all = append(all, controller.Watch{Object: &api.ApplicationRevision{}, Optional: true, Keys: o.naming})
-	all = append(all, controller.Watch{Object: &api.Rollout{}, Keys: o.claimants, When: predicate.GenerationChangedPredicate{}})
-	all = append(all, controller.Watch{Object: &corev1.ConfigMap{}, Keys: o.movingIn, When: predicate.Funcs{ // the anchor
+	all = append(all, controller.Watch{Object: &api.Rollout{}, Keys: o.known.claimants, When: predicate.GenerationChangedPredicate{}})
+	all = append(all, controller.Watch{Object: &corev1.ConfigMap{}, Keys: o.known.movingIn, When: predicate.Funcs{ // the anchor
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
 	}})
-	return append(all, controller.Watch{Object: &policyv1.PodDisruptionBudget{}, Keys: o.movingIn, When: predicate.Funcs{
+	return append(all, controller.Watch{Object: &policyv1.PodDisruptionBudget{}, Keys: o.known.movingIn, When: predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			was, okWas := e.ObjectOld.(*policyv1.PodDisruptionBudget)
 			is, okIs := e.ObjectNew.(*policyv1.PodDisruptionBudget)
@@ -211,56 +210,6 @@ func retargeted(e event.UpdateEvent) bool {
 	return !okWas || !okIs || was.Spec.ScaleTargetRef != is.Spec.ScaleTargetRef
 }
 
-func (o *Operator) labelledRollout(_ context.Context, obj client.Object) []types.NamespacedName {
-	name := obj.GetLabels()[workload.RolloutLabel]
-	if name == "" {
-		return nil
-	}
-	key := types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}
-	o.hear(key)
-	return []types.NamespacedName{key}
-}
-
-// hear notes when an event came, for the release delay.
-func (o *Operator) hear(key types.NamespacedName) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if m := o.known[key]; m != nil {
-		m.heard.CompareAndSwap(0, o.now().UnixNano())
-	}
-}
-
-// movingIn are the Rollouts of a namespace that this process moves.
-func (o *Operator) movingIn(_ context.Context, obj client.Object) []types.NamespacedName {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	var all []types.NamespacedName
-	for key, m := range o.known {
-		if key.Namespace == obj.GetNamespace() && m.moving.Load() {
-			all = append(all, key)
-		}
-	}
-	return all
-}
-
-// listen hands what dependents see to the controller.
-func (o *Operator) listen(ctx context.Context, add func(control.Ref)) {
-	o.mu.Lock()
-	o.wakeup = add
-	o.mu.Unlock()
-	<-ctx.Done()
-}
-
-func (o *Operator) wake(key types.NamespacedName) {
-	o.hear(key)
-	o.mu.Lock()
-	add := o.wakeup
-	o.mu.Unlock()
-	if add != nil {
-		add(control.Ref{Kind: Kind, Namespace: key.Namespace, Name: key.Name})
-	}
-}
-
 // serves reports whether a Rollout is for this operator.
 func (o *Operator) serves(r *api.Rollout) bool {
 	return o.name == "" || r.Spec.OperatorName == o.name
@@ -272,7 +221,7 @@ type closing struct{ *Operator }
 // Start implements manager.Runnable.
 func (c closing) Start(ctx context.Context) error {
 	<-ctx.Done()
-	c.calls.close()
+	c.calls.Close()
 	c.dependents.Close()
 	c.awaited.close()
 	return nil
@@ -295,4 +244,11 @@ func kindOf(ref api.WorkloadRef) rollout.Kind {
 		return rollout.AdvancedStatefulSet
 	}
 	return rollout.Kind(ref.Kind)
+}
+
+// forget drops what is known of a Rollout that does not exist any more.
+func (o *Operator) forget(key client.ObjectKey) {
+	o.dependents.Release(key)
+	_ = o.awaited.set(key, nil)
+	o.known.drop(key)
 }

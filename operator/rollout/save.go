@@ -26,11 +26,11 @@ func save(ctx context.Context, p *pass) outcome.Outcome {
 		}
 		return outcome.Done()
 	}
-	if err := p.archive(ctx, p.rollout()); err != nil {
+	if err := p.history.archive(ctx, p.rollout()); err != nil {
 		return outcome.Fail(err)
 	}
 	if p.observedGeneration != p.rollout().Generation { // the limit may be lower
-		if err := p.trim(ctx, p.rollout()); err != nil {
+		if err := p.history.trim(ctx, p.rollout()); err != nil {
 			return outcome.Fail(err)
 		}
 	}
@@ -38,7 +38,7 @@ func save(ctx context.Context, p *pass) outcome.Outcome {
 		return outcome.Fail(err)
 	}
 	p.metrics.moved(p.was, p.decision.Position, p.decision.Records, p.now)
-	p.Operator.report(p.rollout(), p.decision)
+	p.events.report(p.rollout(), p.decision)
 	if why := p.decision.Position.PlanRefused; why != "" && why != p.was.PlanRefused {
 		reason := rollout.PlanChangeRefused.Reason()
 		p.events.Warn(p.rollout(), reason, "%s", withRemedy(reason, why))

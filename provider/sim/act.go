@@ -11,12 +11,19 @@ import (
 // expunging it.
 const Trash cluster.Action = "trash"
 
+// actions start, stop and destroy resources.
+type actions struct {
+	o         *Options
+	inventory *inventory
+	jobs      *jobs
+}
+
 // act starts, stops or destroys. callID may be empty.
-func (c *Cloud) act(ref cluster.Ref, a cluster.Action, callID string, now time.Time, e *Entry, r *rule) (cluster.Call, error) {
+func (s *actions) act(ref cluster.Ref, a cluster.Action, callID string, now time.Time, e *Entry, r *rule) (cluster.Call, error) {
 	if ref.ID == "" {
 		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s %s without an id", ref.Kind, ref.Name)
 	}
-	t, ok := c.resources[ref.ID]
+	t, ok := s.inventory.byID[ref.ID]
 	switch {
 	case !ok || t.Kind != ref.Kind:
 		if a == cluster.Destroy {
@@ -27,12 +34,12 @@ func (c *Cloud) act(ref cluster.Ref, a cluster.Action, callID string, now time.T
 		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s %s is another resource: identity %s, not %s", t.Kind, t.ID, t.Identity, ref.Identity)
 	}
 	e.Name = t.Name
-	if j, ok := c.jobs[t.Job]; ok && !j.Done && j.What == string(a) && callID == "" {
+	if j, ok := s.jobs.byID[t.Job]; ok && !j.Done && j.What == string(a) && callID == "" {
 		e.Job = j.ID
 		return j.call(), nil
 	}
 	if a == cluster.Destroy {
-		return c.destroy(t, callID, now, e, r)
+		return s.destroy(t, callID, now, e, r)
 	}
 	if t.Kind != cluster.VM {
 		return cluster.Call{}, cluster.ProviderRefused.Errorf("%s %s cannot %s", t.Kind, t.Name, a)
@@ -42,15 +49,15 @@ func (c *Cloud) act(ref cluster.Ref, a cluster.Action, callID string, now time.T
 	case err != nil:
 		return cluster.Call{}, err
 	case done && callID != "":
-		return c.addFinishedJob(t, string(a), callID, now).call(), nil
+		return s.jobs.addFinished(t, string(a), callID, now).call(), nil
 	case done:
 		return cluster.Call{Ref: t.ref(), Done: true}, nil
 	}
-	took := c.o.Times.Start
+	took := s.o.Times.Start
 	if a != cluster.Start {
-		took = c.o.Times.Stop
+		took = s.o.Times.Stop
 	}
-	j := c.begin(t, string(a), callID, took, now, r)
+	j := s.jobs.begin(t, string(a), callID, took, now, r)
 	e.Job = j.ID
 	return j.call(), nil
 }
@@ -89,26 +96,26 @@ func checkTransition(t *resource, a cluster.Action) (done bool, err error) {
 	}
 }
 
-func (c *Cloud) destroy(t *resource, callID string, now time.Time, e *Entry, r *rule) (cluster.Call, error) {
-	took := c.o.Times.Rule
+func (s *actions) destroy(t *resource, callID string, now time.Time, e *Entry, r *rule) (cluster.Call, error) {
+	took := s.o.Times.Rule
 	switch t.Kind {
 	case cluster.VM:
-		took = c.o.Times.Destroy
+		took = s.o.Times.Destroy
 	case cluster.KeyPair:
 		took = 0
 	case cluster.Network:
-		took = c.o.Times.Network
-		for _, other := range c.inNetwork(t) {
+		took = s.o.Times.Network
+		for _, other := range s.inventory.inNetwork(t) {
 			if other.Kind == cluster.VM {
 				return cluster.Call{}, cluster.ResourceInUse.Errorf("network %s has VM %s", t.Name, other.Name)
 			}
 		}
 	case cluster.Address:
-		if _, lives := c.resources[t.Spec.Network]; lives && t.SourceNAT {
+		if _, lives := s.inventory.byID[t.Spec.Network]; lives && t.SourceNAT {
 			return cluster.Call{}, cluster.ProviderRefused.Errorf("address %s is the source NAT of its network", t.Address)
 		}
 	}
-	j := c.begin(t, string(cluster.Destroy), callID, took, now, r)
+	j := s.jobs.begin(t, string(cluster.Destroy), callID, took, now, r)
 	e.Job = j.ID
 	return j.call(), nil
 }

@@ -3,10 +3,8 @@ package sim
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
-	"github.com/pawl-dev/pawl/fault"
 )
 
 // usage is the used part of a zone's capacity or of an owner's quota.
@@ -50,7 +48,14 @@ func (t *resource) demand() usage {
 	}
 }
 
-func (c *Cloud) addUsage(t *resource, sign int) {
+// capacity is what zones and owners may have, and how much of it is used.
+type capacity struct {
+	o    *Options // Zones, Quota and Quotas may change
+	used map[string]*usage
+}
+
+// use counts a resource, or takes it back.
+func (c *capacity) use(t *resource, sign int) {
 	for _, key := range []string{"zone/" + t.Spec.Zone, "owner/" + t.Owner.AccountID} {
 		u, ok := c.used[key]
 		if !ok {
@@ -61,7 +66,7 @@ func (c *Cloud) addUsage(t *resource, sign int) {
 	}
 }
 
-func (c *Cloud) zone(id string) *Zone {
+func (c *capacity) zone(id string) *Zone {
 	at := slices.IndexFunc(c.o.Zones, func(z Zone) bool { return z.ID == id })
 	if at < 0 {
 		return nil
@@ -69,16 +74,16 @@ func (c *Cloud) zone(id string) *Zone {
 	return &c.o.Zones[at]
 }
 
-func (c *Cloud) usedBy(key string) usage {
+func (c *capacity) usedBy(key string) usage {
 	if u, ok := c.used[key]; ok {
 		return *u
 	}
 	return usage{}
 }
 
-// checkCapacity returns QUOTA_EXCEEDED or CAPACITY_EXHAUSTED if the zone or the owner
+// check returns QUOTA_EXCEEDED or CAPACITY_EXHAUSTED if the zone or the owner
 // cannot have more.
-func (c *Cloud) checkCapacity(zone *Zone, owner cluster.Owner, more usage) error {
+func (c *capacity) check(zone *Zone, owner cluster.Owner, more usage) error {
 	if err := c.checkQuota(owner, more); err != nil {
 		return err
 	}
@@ -89,7 +94,7 @@ func (c *Cloud) checkCapacity(zone *Zone, owner cluster.Owner, more usage) error
 	return nil
 }
 
-func (c *Cloud) checkQuota(owner cluster.Owner, more usage) error {
+func (c *capacity) checkQuota(owner cluster.Owner, more usage) error {
 	q, ok := c.o.Quotas[owner.AccountID]
 	if !ok {
 		q = c.o.Quota
@@ -114,87 +119,13 @@ func exceededBy(all, more, limit usage) string {
 	return all.exceeded(limit)
 }
 
-// SetZone changes or adds a zone. Existing resources stay.
-func (c *Cloud) SetZone(z Zone) {
-	c.mutate(func(time.Time) {
-		if old := c.zone(z.ID); old != nil {
-			*old = z
-			return
-		}
-		c.o.Zones = append(c.o.Zones, z)
-	})
-}
-
-// SetQuota changes the quota of an account; an empty account: that of all accounts without
-// their own.
-func (c *Cloud) SetQuota(account string, q Quota) {
-	c.mutate(func(time.Time) {
-		if account == "" {
-			c.o.Quota = q
-			return
-		}
-		quotas := map[string]Quota{account: q}
-		for other, theirs := range c.o.Quotas {
-			if other != account {
-				quotas[other] = theirs
-			}
-		}
-		c.o.Quotas = quotas
-	})
-}
-
-func entry(all []cluster.Entry, id string) *cluster.Entry {
-	at := slices.IndexFunc(all, func(e cluster.Entry) bool { return e.ID == id })
-	if at < 0 {
-		return nil
-	}
-	return &all[at]
-}
-
-// check returns the findings that prevent a plan.
-func (c *Cloud) check(n cluster.Need) []cluster.Finding {
-	var found []cluster.Finding
-	say := func(code fault.Code, resource, format string, args ...any) {
-		found = append(found, cluster.Finding{Type: cluster.PlanObstacle, Resource: resource, Evidence: fmt.Sprintf(format, args...), Code: code, Since: c.o.Now()})
-	}
-	unfit := func(kind cluster.Kind, id string, e *cluster.Entry) {
-		switch {
-		case e == nil:
-			say(cluster.EntityRefused.Code, id, "there is no %s %q", kind, id)
-		case e.Disabled:
-			say(cluster.EntityRefused.Code, id, "%s %s is disabled", kind, e.Name)
-		case e.Zone != "" && e.Zone != n.Zone:
-			say(cluster.EntityRefused.Code, id, "%s %s is not in zone %s", kind, e.Name, n.Zone)
-		}
-	}
-	zone, offering := c.zone(n.Zone), entry(c.o.Offerings, n.Offering)
+func (c *capacity) usableZone(zone string) (*Zone, error) {
+	z := c.zone(zone)
 	switch {
-	case zone == nil:
-		say(cluster.EntityRefused.Code, n.Zone, "there is no zone %q", n.Zone)
-	case zone.Disabled:
-		say(cluster.EntityRefused.Code, n.Zone, "zone %s is disabled", zone.Name)
+	case z == nil:
+		return nil, cluster.ProviderRefused.Errorf("there is no zone %q", zone)
+	case z.Disabled:
+		return nil, cluster.ProviderRefused.Errorf("zone %s is disabled", z.Name)
 	}
-	unfit(cluster.Offering, n.Offering, offering)
-	unfit(cluster.Template, n.Template, entry(c.o.Templates, n.Template))
-	if n.Network != "" {
-		if t := c.resources[n.Network]; t == nil || t.Kind != cluster.Network || t.Spec.Zone != n.Zone {
-			say(cluster.EntityRefused.Code, n.Network, "there is no network %q in zone %s", n.Network, n.Zone)
-		}
-	}
-	if n.KeyPair != "" {
-		if t := c.byNameOrID(cluster.KeyPair, n.KeyPair); t == nil || t.Owner != n.Owner {
-			say(cluster.EntityRefused.Code, n.KeyPair, "the owner has no key pair %q", n.KeyPair)
-		}
-	}
-	if zone == nil || offering == nil {
-		return found
-	}
-	more := usage{vms: 1, cores: offering.Cores, memory: offering.MemoryMB}.times(n.Nodes)
-	if n.Network == "" && slices.Contains(c.o.Kinds, cluster.Network) {
-		more.networks = 1
-	}
-	if err := c.checkCapacity(zone, n.Owner, more); err != nil {
-		say(codeOf(err), "", "%s", fault.Message(err))
-	}
-	return found
+	return z, nil
 }

@@ -8,19 +8,27 @@ import (
 	"github.com/pawl-dev/pawl/cluster"
 )
 
+// builder checks, completes and creates resources.
+type builder struct {
+	o         *Options
+	inventory *inventory
+	jobs      *jobs
+	addresses *addresses
+}
+
 // create creates the resource of a want, or returns the one that its call id or key has
 // created before.
-func (c *Cloud) create(w cluster.DesiredResource, now time.Time, e *Entry, r *rule) (cluster.Call, error) {
-	if !slices.Contains(c.o.Kinds, w.Kind) {
+func (b *builder) create(w cluster.DesiredResource, now time.Time, e *Entry, r *rule) (cluster.Call, error) {
+	if !slices.Contains(b.o.Kinds, w.Kind) {
 		return cluster.Call{}, cluster.ProviderRefused.Errorf("this cloud cannot create the kind %s", w.Kind)
 	}
-	if j, ok := c.byCall[w.CallID]; ok && w.CallID != "" && (!j.Done || j.Code == "") {
+	if j, ok := b.jobs.byCall[w.CallID]; ok && w.CallID != "" && (!j.Done || j.Code == "") {
 		e.ID, e.Job = j.Ref.ID, j.ID
 		return j.call(), nil
 	}
 	key := keyOf(w)
-	if t, ok := c.byKey[key]; ok {
-		j := c.jobs[t.Job]
+	if t, ok := b.inventory.byKey[key]; ok {
+		j := b.jobs.byID[t.Job]
 		if t.State != stateError || j == nil || j.What != doCreate {
 			e.ID = t.ID
 			if j != nil && j.What == doCreate {
@@ -29,26 +37,26 @@ func (c *Cloud) create(w cluster.DesiredResource, now time.Time, e *Entry, r *ru
 			}
 			return cluster.Call{Ref: t.ref(), Done: true}, nil
 		}
-		c.remove(t, "call") // left by a failed create
+		b.inventory.remove(t, "call") // left by a failed create
 	}
 	t := &resource{
 		Kind: w.Kind, Name: w.Name, Owner: w.Owner, Spec: w.Spec, Created: now, WantKey: key,
-		Visible: now.Add(c.o.Visible),
+		Visible: now.Add(b.o.Visible),
 	}
 	t.setTags(w.Tags)
 	t.Spec.UserData, t.Spec.CIDRs, t.Spec.VMs = nil, slices.Clone(w.Spec.CIDRs), slices.Clone(w.Spec.VMs)
-	took, err := c.prepare(t, w)
+	took, err := b.prepare(t, w)
 	if err != nil {
-		if !c.o.RefuseInJob || t.Kind != cluster.VM || codeOf(err) != cluster.CapacityExhausted.Code {
+		if !b.o.RefuseInJob || t.Kind != cluster.VM || codeOf(err) != cluster.CapacityExhausted.Code {
 			return cluster.Call{}, err
 		}
 		r = &rule{Rule: Rule{Do: FailJob, Err: err}}
 	}
-	c.add(t, "call")
-	j := c.begin(t, doCreate, w.CallID, took, now, r)
+	b.inventory.add(t, "call")
+	j := b.jobs.begin(t, doCreate, w.CallID, took, now, r)
 	e.ID, e.Job = t.ID, j.ID
-	if t.Kind == cluster.Network && !c.o.LateSourceNAT {
-		c.sourceNAT(t, now)
+	if t.Kind == cluster.Network && !b.o.LateSourceNAT {
+		b.sourceNAT(t, now)
 	}
 	return j.call(), nil
 }
@@ -61,28 +69,16 @@ func keyOf(w cluster.DesiredResource) wantKey {
 	return wantKey{w.Tags[cluster.TagInstallation], w.Tags[cluster.TagCluster], w.Key}
 }
 
-// add adds a new resource to the cloud.
-func (c *Cloud) add(t *resource, by string) {
-	t.Seq = c.next()
-	if t.Name == "" {
-		t.Name = fmt.Sprintf("%s-%d", t.Kind, t.Seq)
-	}
-	t.ID, t.Identity = c.id(t.name())
-	c.addToIndexes(t)
-	c.recordMutation(Made, by, t)
-	c.persist(t)
-}
-
 // prepare checks and completes a new resource.
-func (c *Cloud) prepare(t *resource, w cluster.DesiredResource) (took time.Duration, err error) {
-	if t.Name != "" && c.byName[t.name()] != nil {
+func (b *builder) prepare(t *resource, w cluster.DesiredResource) (took time.Duration, err error) {
+	if t.Name != "" && b.inventory.byName[t.name()] != nil {
 		return 0, cluster.ProviderRefused.Errorf("the name %s is taken by another %s", t.Name, t.Kind)
 	}
 	if t.Kind == cluster.KeyPair {
 		return 0, nil
 	}
 	if t.Spec.Network != "" {
-		network, err := c.get(cluster.Network, t.Spec.Network)
+		network, err := b.inventory.get(cluster.Network, t.Spec.Network)
 		if err != nil {
 			return 0, err
 		}
@@ -95,40 +91,22 @@ func (c *Cloud) prepare(t *resource, w cluster.DesiredResource) (took time.Durat
 	}
 	switch t.Kind {
 	case cluster.VM:
-		return c.o.Times.Create, c.prepareVM(t, w)
+		return b.o.Times.Create, b.prepareVM(t, w)
 	case cluster.Network:
-		return c.o.Times.Network, c.prepareNetwork(t)
+		return b.o.Times.Network, b.prepareNetwork(t)
 	case cluster.Address:
-		return c.o.Times.Rule, c.prepareAddress(t)
+		return b.o.Times.Rule, b.prepareAddress(t)
 	default:
-		return c.o.Times.Rule, c.prepareRule(t)
+		return b.o.Times.Rule, b.prepareRule(t)
 	}
 }
 
-func (c *Cloud) get(kind cluster.Kind, id string) (*resource, error) {
-	if t, ok := c.resources[id]; ok && t.Kind == kind {
-		return t, nil
-	}
-	return nil, cluster.ProviderRefused.Errorf("there is no %s %q", kind, id)
-}
-
-func (c *Cloud) usableZone(zone string) (*Zone, error) {
-	z := c.zone(zone)
-	switch {
-	case z == nil:
-		return nil, cluster.ProviderRefused.Errorf("there is no zone %q", zone)
-	case z.Disabled:
-		return nil, cluster.ProviderRefused.Errorf("zone %s is disabled", z.Name)
-	}
-	return z, nil
-}
-
-func (c *Cloud) prepareVM(t *resource, w cluster.DesiredResource) error {
-	zone, err := c.usableZone(t.Spec.Zone)
+func (b *builder) prepareVM(t *resource, w cluster.DesiredResource) error {
+	zone, err := b.inventory.capacity.usableZone(t.Spec.Zone)
 	if err != nil {
 		return err
 	}
-	offering, template := entry(c.o.Offerings, t.Spec.Offering), entry(c.o.Templates, t.Spec.Template)
+	offering, template := entry(b.o.Offerings, t.Spec.Offering), entry(b.o.Templates, t.Spec.Template)
 	switch {
 	case offering == nil || offering.Disabled:
 		return cluster.ProviderRefused.Errorf("there is no offering %q", t.Spec.Offering)
@@ -136,57 +114,54 @@ func (c *Cloud) prepareVM(t *resource, w cluster.DesiredResource) error {
 		return cluster.ProviderRefused.Errorf("there is no template %q", t.Spec.Template)
 	case template.Zone != "" && template.Zone != zone.ID:
 		return cluster.ProviderRefused.Errorf("template %s is not in zone %s", template.Name, zone.Name)
-	case len(w.Spec.UserData) > c.o.UserData:
-		return cluster.ProviderRefused.Errorf("user data of %d bytes; the maximum is %d", len(w.Spec.UserData), c.o.UserData)
+	case len(w.Spec.UserData) > b.o.UserData:
+		return cluster.ProviderRefused.Errorf("user data of %d bytes; the maximum is %d", len(w.Spec.UserData), b.o.UserData)
 	}
 	if t.Spec.KeyPair != "" {
-		if pair := c.byNameOrID(cluster.KeyPair, t.Spec.KeyPair); pair == nil || pair.Owner != t.Owner {
+		if pair := b.inventory.lookup(cluster.KeyPair, t.Spec.KeyPair); pair == nil || pair.Owner != t.Owner {
 			return cluster.ProviderRefused.Errorf("the owner has no key pair %q", t.Spec.KeyPair)
 		}
 	}
 	t.Cores, t.MemoryMB = offering.Cores, offering.MemoryMB
-	if err := c.checkCapacity(zone, t.Owner, t.demand()); err != nil {
+	if err := b.inventory.capacity.check(zone, t.Owner, t.demand()); err != nil {
 		return err
 	}
-	t.Node = c.parse(t, w.Spec.UserData)
-	if !c.o.ForgetUserData {
+	t.Node = parseNode(b.o, t, w.Spec.UserData)
+	if !b.o.ForgetUserData {
 		t.UserData = slices.Clone(w.Spec.UserData)
 	}
-	t.Address, t.Host = c.nextPrivateAddress(t.Spec.Network), int(c.seq%16)
+	t.Address, t.Host = b.privateAddress(t.Spec.Network), int(b.inventory.ids.seq%16)
 	return nil
 }
 
-// nextPrivateAddress returns the next address of a network, or of the zone if network is
-// empty.
-func (c *Cloud) nextPrivateAddress(network string) string {
-	n, ok := c.resources[network]
+// privateAddress returns the next address of a network, or of the zone if network is empty.
+func (b *builder) privateAddress(network string) string {
+	n, ok := b.inventory.byID[network]
 	if !ok {
-		c.hosts++
-		return fmt.Sprintf("172.%d.%d.%d", 16+c.hosts>>16&15, c.hosts>>8&255, c.hosts&255)
+		return b.addresses.nextHost()
 	}
 	n.Hosts++
-	c.persist(n)
+	b.inventory.disk.changed(n)
 	return fmt.Sprintf("10.%d.%d.%d", n.Nets>>8&255, n.Nets&255, 2+(n.Hosts-1)%252)
 }
 
-func (c *Cloud) prepareNetwork(t *resource) error {
-	zone, err := c.usableZone(t.Spec.Zone)
+func (b *builder) prepareNetwork(t *resource) error {
+	zone, err := b.inventory.capacity.usableZone(t.Spec.Zone)
 	if err != nil {
 		return err
 	}
-	offering := entry(c.o.NetworkOfferings, t.Spec.Offering)
+	offering := entry(b.o.NetworkOfferings, t.Spec.Offering)
 	if offering == nil || offering.Disabled {
 		return cluster.ProviderRefused.Errorf("there is no network offering %q", t.Spec.Offering)
 	}
 	more := t.demand()
-	if !c.o.LateSourceNAT {
+	if !b.o.LateSourceNAT {
 		more.addresses++
 	}
-	if err := c.checkCapacity(zone, t.Owner, more); err != nil {
+	if err := b.inventory.capacity.check(zone, t.Owner, more); err != nil {
 		return err
 	}
-	c.networks++
-	t.Nets, t.Services = c.networks, offering.Services
+	t.Nets, t.Services = b.addresses.nextNetwork(), offering.Services
 	if len(t.Services) == 0 {
 		t.Services = Services
 	}
@@ -194,38 +169,32 @@ func (c *Cloud) prepareNetwork(t *resource) error {
 }
 
 // sourceNAT creates the source NAT address of a network.
-func (c *Cloud) sourceNAT(network *resource, now time.Time) {
+func (b *builder) sourceNAT(network *resource, now time.Time) {
 	t := &resource{
 		Kind: cluster.Address, Name: network.Name + "-source-nat", Owner: network.Owner, Created: now, Visible: network.Visible,
-		Spec: cluster.Spec{Zone: network.Spec.Zone, Network: network.ID}, State: stateReady, SourceNAT: true, Address: c.nextPublicAddress(),
+		Spec: cluster.Spec{Zone: network.Spec.Zone, Network: network.ID}, State: stateReady, SourceNAT: true, Address: b.addresses.nextPublic(),
 	}
-	c.add(t, "call")
+	b.inventory.add(t, "call")
 }
 
-func (c *Cloud) nextPublicAddress() string {
-	c.addresses++
-	n := c.addresses + 1
-	return fmt.Sprintf("198.%d.%d.%d", 18+n>>16&1, n>>8&255, n&255)
-}
-
-func (c *Cloud) prepareAddress(t *resource) error {
-	zone, err := c.usableZone(t.Spec.Zone)
+func (b *builder) prepareAddress(t *resource) error {
+	zone, err := b.inventory.capacity.usableZone(t.Spec.Zone)
 	if err != nil {
 		return err
 	}
 	if t.Spec.Network == "" {
 		return cluster.ProviderRefused.Errorf("an address needs a network")
 	}
-	if err := c.checkCapacity(zone, t.Owner, t.demand()); err != nil {
+	if err := b.inventory.capacity.check(zone, t.Owner, t.demand()); err != nil {
 		return err
 	}
-	t.SourceNAT = c.o.LateSourceNAT && !slices.ContainsFunc(c.inNetwork(t), func(o *resource) bool { return o.Kind == cluster.Address })
-	t.Address = c.nextPublicAddress()
+	t.SourceNAT = b.o.LateSourceNAT && !slices.ContainsFunc(b.inventory.inNetwork(t), func(o *resource) bool { return o.Kind == cluster.Address })
+	t.Address = b.addresses.nextPublic()
 	return nil
 }
 
-func (c *Cloud) prepareRule(t *resource) error {
-	address, err := c.get(cluster.Address, t.Spec.Address)
+func (b *builder) prepareRule(t *resource) error {
+	address, err := b.inventory.get(cluster.Address, t.Spec.Address)
 	if err != nil {
 		return err
 	}
@@ -247,11 +216,11 @@ func (c *Cloud) prepareRule(t *resource) error {
 		vms = []string{t.Spec.VM}
 	}
 	for _, id := range vms {
-		if _, err := c.get(cluster.VM, id); err != nil {
+		if _, err := b.inventory.get(cluster.VM, id); err != nil {
 			return err
 		}
 	}
-	for _, other := range c.inNetwork(t) {
+	for _, other := range b.inventory.inNetwork(t) {
 		if other.Spec.Address == t.Spec.Address && sameLayer(other.Kind, t.Kind) && other.Spec.Protocol == t.Spec.Protocol && other.Spec.Port == t.Spec.Port {
 			return cluster.RuleConflict.Errorf("%s %s has %s port %d of %s", other.Kind, other.Name, t.Spec.Protocol, t.Spec.Port, address.Address)
 		}

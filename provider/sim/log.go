@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/pawl-dev/pawl/cluster"
@@ -117,80 +118,37 @@ func (r *boundedLog[T]) add(e T) {
 
 func (r *boundedLog[T]) all() []T { return slices.Clone(r.entries) }
 
-func (c *Cloud) recordMutation(what MutationOp, by string, t *resource) {
-	c.mutations.add(Mutation{
-		Seq: c.next(), At: c.o.Now(), Op: what, By: by, Kind: t.Kind, ID: t.ID, Name: t.Name, Identity: t.Identity,
-		Installation: t.Installation, Cluster: t.Cluster, Foreign: t.Foreign,
-	})
+// Log is what has happened in the cloud, as far as Options.Log keeps it.
+type Log struct {
+	mu        *sync.Mutex // that of the world
+	calls     boundedLog[Entry]
+	mutations boundedLog[Mutation]
 }
 
 // Calls returns the calls that the log holds (Options.Log), oldest first.
-func (c *Cloud) Calls() []Entry {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.calls.all()
+func (l *Log) Calls() []Entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls.all()
 }
 
 // Mutations returns the mutations that the log holds (Options.Log), oldest first.
-func (c *Cloud) Mutations() []Mutation {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.mutations.all()
+func (l *Log) Mutations() []Mutation {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mutations.all()
 }
 
 // Dropped returns how many calls and mutations the log no longer holds.
-func (c *Cloud) Dropped() (calls, mutations int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.calls.dropped, c.mutations.dropped
+func (l *Log) Dropped() (calls, mutations int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls.dropped, l.mutations.dropped
 }
 
 // ClearLog deletes all logged calls and mutations.
-func (c *Cloud) ClearLog() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.calls.entries, c.mutations.entries = nil, nil
-}
-
-// All returns all resources with their user data, in the order of their creation, also
-// foreign ones and those not yet visible.
-func (c *Cloud) All(kinds ...cluster.Kind) []cluster.Resource {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.settle(c.o.Now())
-	all := make([]*resource, 0, len(c.resources))
-	for _, t := range c.resources {
-		if len(kinds) == 0 || slices.Contains(kinds, t.Kind) {
-			all = append(all, t)
-		}
-	}
-	slices.SortFunc(all, func(a, b *resource) int { return int(a.Seq - b.Seq) })
-	resources := make([]cluster.Resource, len(all))
-	for i, t := range all {
-		resources[i] = t.toCluster()
-		resources[i].UserData = slices.Clone(t.UserData)
-	}
-	return resources
-}
-
-// Lookup returns a resource by id or name without a client call. ok is false if there is
-// none.
-func (c *Cloud) Lookup(kind cluster.Kind, idOrName string) (r cluster.Resource, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.settle(c.o.Now())
-	t := c.byNameOrID(kind, idOrName)
-	if t == nil {
-		return r, false
-	}
-	r = t.toCluster()
-	r.UserData = slices.Clone(t.UserData)
-	return r, true
-}
-
-func (c *Cloud) byNameOrID(kind cluster.Kind, idOrName string) *resource {
-	if t, ok := c.resources[idOrName]; ok && (kind == "" || t.Kind == kind) {
-		return t
-	}
-	return c.byName[name{string(kind), idOrName}]
+func (l *Log) ClearLog() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls.entries, l.mutations.entries = nil, nil
 }

@@ -1,9 +1,6 @@
 package sim
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -119,68 +116,5 @@ func (t *resource) toCluster() cluster.Resource {
 	return cluster.Resource{
 		Kind: t.Kind, ID: t.ID, Name: t.Name, Zone: t.Spec.Zone, Identity: t.Identity, Tags: t.tags(), Power: t.power(),
 		State: t.State, Address: t.Address, Created: t.Created, SourceNAT: t.SourceNAT, Spec: spec,
-	}
-}
-
-// id returns the same id for the same seed, kind, name and number of uses of the name.
-func (c *Cloud) id(n name) (id, identity string) {
-	c.names[n]++
-	return c.hash(c.names[n], n.Kind+"/"+n.Name)
-}
-
-func (c *Cloud) hash(count int, key string) (id, identity string) {
-	h := sha256.New()
-	var n [16]byte
-	binary.BigEndian.PutUint64(n[:], c.o.Seed)
-	binary.BigEndian.PutUint64(n[8:], uint64(count))
-	h.Write(n[:])
-	h.Write([]byte(key))
-	b := h.Sum(nil)
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16]), fmt.Sprintf("%x", b[16:28])
-}
-
-// index holds resources in the order of their creation. It compacts itself when half of
-// its entries are removed.
-type index struct {
-	items        []*resource
-	removedCount int
-}
-
-func (x *index) add(t *resource) {
-	if n := len(x.items); n == 0 || x.items[n-1].Seq < t.Seq {
-		x.items = append(x.items, t)
-		return
-	}
-	at, there := x.after(t.Seq-1), false
-	if at < len(x.items) {
-		there = x.items[at] == t
-	}
-	if there {
-		x.removedCount--
-		return
-	}
-	x.items = slices.Insert(x.items, at, t)
-}
-
-// after returns the position of the first resource after a sequence number.
-func (x *index) after(seq int64) int {
-	at, _ := slices.BinarySearchFunc(x.items, seq+1, func(t *resource, seq int64) int {
-		switch {
-		case t.Seq < seq:
-			return -1
-		case t.Seq > seq:
-			return 1
-		}
-		return 0
-	})
-	return at
-}
-
-// removed records that a resource no longer belongs to the index; belongs reports which
-// still do.
-func (x *index) removed(belongs func(*resource) bool) {
-	if x.removedCount++; x.removedCount > 32 && x.removedCount*2 > len(x.items) {
-		x.items, x.removedCount = slices.DeleteFunc(x.items, func(t *resource) bool { return !belongs(t) }), 0
 	}
 }

@@ -1,4 +1,4 @@
-package rollout
+package outside
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -14,23 +13,22 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 	utilexec "k8s.io/client-go/util/exec"
 
-	"github.com/pawl-dev/pawl/fault"
 	"github.com/pawl-dev/pawl/rollout"
 )
 
 // exec runs a command in a pod and returns what it wrote. Its error is that of a command that failed,
 // with the end of what it wrote.
-func (o *Operator) exec(ctx context.Context, pod podAddress, e rollout.ExecProbe) (string, error) {
+func (c *Client) exec(ctx context.Context, pod Pod, e rollout.ExecProbe) (string, error) {
 	container := e.Container
 	if container == "" {
-		container = pod.container
+		container = pod.Container
 	}
-	config := rest.CopyConfig(o.manager.GetConfig())
+	config := rest.CopyConfig(c.Config)
 	core, err := rest.RESTClientFor(coreConfig(config))
 	if err != nil {
 		return "", err
 	}
-	request := core.Get().Namespace(pod.namespace).Resource("pods").Name(pod.name).SubResource("exec").
+	request := core.Get().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{Container: container, Command: e.Command, Stdout: true, Stderr: true}, scheme.ParameterCodec)
 	stream, err := remotecommand.NewWebSocketExecutor(config, http.MethodGet, request.URL().String())
 	if err != nil {
@@ -66,24 +64,4 @@ func (l *limited) Write(p []byte) (int, error) {
 		l.Builder.Write(p[:min(room, len(p))])
 	}
 	return len(p), nil
-}
-
-// handOver asks a pod to give up its role.
-func (o *Operator) handOver(ctx context.Context, q question) rollout.Answer {
-	if len(q.pods) == 0 {
-		return failed(rollout.HandoverFailed.Errorf("the pod is not there"))
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(q.Handover.Timeout))
-	defer cancel()
-	var said string
-	var err error
-	if q.Handover.Exec != nil {
-		said, err = o.exec(ctx, q.pods[0], *q.Handover.Exec)
-	} else {
-		said, err = o.probeHTTP(ctx, q.pods[0], *q.Handover.HTTP, q.Key)
-	}
-	if err != nil {
-		return failed(rollout.HandoverFailed.Errorf("%s", fault.Message(err)))
-	}
-	return rollout.Answer{Message: said}
 }

@@ -1,4 +1,4 @@
-package rollout
+package outside
 
 import (
 	"context"
@@ -22,17 +22,17 @@ import (
 
 const resolveLimit = 5 * time.Second
 
-// client reaches what the policy of the operator allows, and trusts what t says.
-func (o *Operator) client(ctx context.Context, namespace string, t *rollout.TLS) (*http.Client, error) {
-	trust, err := o.trust(ctx, namespace, t)
+// HTTP is a client that reaches what the policy allows, and trusts what t says.
+func (c *Client) HTTP(ctx context.Context, namespace string, t *rollout.TLS) (*http.Client, error) {
+	trust, err := c.trust(ctx, namespace, t)
 	if err != nil {
 		return nil, err
 	}
-	return o.egress.Client(egress.ClientOptions{TLS: trust}), nil
+	return c.Egress.Client(egress.ClientOptions{TLS: trust}), nil
 }
 
 // trust is how the other side of a call is known. Secrets are read in the namespace of the Rollout.
-func (o *Operator) trust(ctx context.Context, namespace string, t *rollout.TLS) (*tls.Config, error) {
+func (c *Client) trust(ctx context.Context, namespace string, t *rollout.TLS) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if t == nil {
 		return config, nil
@@ -47,7 +47,7 @@ func (o *Operator) trust(ctx context.Context, namespace string, t *rollout.TLS) 
 	if t.SecretRef == nil {
 		return config, nil
 	}
-	data, err := o.secret(ctx, namespace, t.SecretRef.Name)
+	data, err := c.secret(ctx, namespace, t.SecretRef.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -60,21 +60,21 @@ func (o *Operator) trust(ctx context.Context, namespace string, t *rollout.TLS) 
 }
 
 // secret reads the data of a Secret.
-func (o *Operator) secret(ctx context.Context, namespace, name string) (map[string][]byte, error) {
+func (c *Client) secret(ctx context.Context, namespace, name string) (map[string][]byte, error) {
 	s := &corev1.Secret{}
-	if err := o.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, s); err != nil {
-		return nil, unreadable("Secret", name, err)
+	if err := c.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, s); err != nil {
+		return nil, Unreadable("Secret", name, err)
 	}
 	return s.Data, nil
 }
 
-// unreadable is a call that is made again: what is missing may be made.
-func unreadable(kind, name string, err error) error {
+// Unreadable is a call that is made again: what is missing may be made.
+func Unreadable(kind, name string, err error) error {
 	return action.HTTPUnavailable.Errorf("%s %s: %s", kind, name, fault.Message(err))
 }
 
-// withoutAPIServer is a policy that also refuses the addresses of the API server.
-func withoutAPIServer(p *egress.Policy, config *rest.Config) *egress.Policy {
+// WithoutAPIServer is a policy that also refuses the addresses of the API server.
+func WithoutAPIServer(p *egress.Policy, config *rest.Config) *egress.Policy {
 	ctx, cancel := context.WithTimeout(context.Background(), resolveLimit)
 	defer cancel()
 	if p == nil {

@@ -53,10 +53,19 @@ type rule struct {
 	seen    map[string]uint64 // number of calls by call and name, for P
 }
 
+// Faults are what the calls of clients meet.
+type Faults struct {
+	world *world
+
+	rules       []*rule
+	unreachable bool
+	refused     bool
+}
+
 // Inject adds rules.
-func (c *Cloud) Inject(rules ...Rule) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (f *Faults) Inject(rules ...Rule) {
+	f.world.mu.Lock()
+	defer f.world.mu.Unlock()
 	for _, r := range rules {
 		if r.Do == Lost {
 			r.When = After
@@ -64,23 +73,23 @@ func (c *Cloud) Inject(rules ...Rule) {
 		if r.Label == "" {
 			r.Label = fmt.Sprintf("%s %s%s %s %s", r.Do, r.Call, r.Action, r.Kind, r.Name)
 		}
-		c.rules = append(c.rules, &rule{Rule: r, number: len(c.rules), seen: map[string]uint64{}})
+		f.rules = append(f.rules, &rule{Rule: r, number: len(f.rules), seen: map[string]uint64{}})
 	}
 }
 
 // ClearRules removes all rules. Stuck jobs stay stuck.
-func (c *Cloud) ClearRules() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.rules = nil
+func (f *Faults) ClearRules() {
+	f.world.mu.Lock()
+	defer f.world.mu.Unlock()
+	f.rules = nil
 }
 
 // Fired returns how often the rules of a label were applied; an empty label: all rules.
-func (c *Cloud) Fired(label string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (f *Faults) Fired(label string) int {
+	f.world.mu.Lock()
+	defer f.world.mu.Unlock()
 	n := 0
-	for _, r := range c.rules {
+	for _, r := range f.rules {
 		if label == "" || r.Label == label {
 			n += r.fired
 		}
@@ -88,10 +97,35 @@ func (c *Cloud) Fired(label string) int {
 	return n
 }
 
-// matchRule returns the rule that applies to a call, or nil.
-func (c *Cloud) matchRule(e *Entry) *rule {
-	for _, r := range c.rules {
-		if r.matches(e) && r.applies(c.o.Seed, e) {
+// Unreachable cuts off all clients, or connects them again.
+func (f *Faults) Unreachable(off bool) { f.world.mutate(func(time.Time) { f.unreachable = off }) }
+
+// RefuseCredentials makes the credentials of all clients invalid, or valid again.
+func (f *Faults) RefuseCredentials(off bool) { f.world.mutate(func(time.Time) { f.refused = off }) }
+
+// Outage returns the values that Unreachable and RefuseCredentials have set.
+func (f *Faults) Outage() (unreachable, refused bool) {
+	f.world.mu.Lock()
+	defer f.world.mu.Unlock()
+	return f.unreachable, f.refused
+}
+
+// outage returns the error of a call that no part of the cloud sees; nil: there is none.
+func (f *Faults) outage(e *Entry) error {
+	switch {
+	case f.unreachable:
+		return cluster.ProviderUnreachable.Errorf("%s: connection refused", e)
+	case f.refused:
+		return cluster.CredentialsRefused.Errorf("%s: unable to verify the credentials", e)
+	default:
+		return nil
+	}
+}
+
+// match returns the rule that applies to a call, or nil.
+func (f *Faults) match(e *Entry) *rule {
+	for _, r := range f.rules {
+		if r.matches(e) && r.applies(f.world.o.Seed, e) {
 			r.fired++
 			e.Fault = r.Label
 			return r

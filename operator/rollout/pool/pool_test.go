@@ -1,4 +1,4 @@
-package rollout
+package pool
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 func TestPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPool()
+		p := New()
 		var now, most, mine, mostOfMine, ended atomic.Int32
 		up := func(n, peak *atomic.Int32) {
 			if is := n.Add(1); is > peak.Load() {
@@ -22,7 +22,7 @@ func TestPool(t *testing.T) {
 		}
 		slow := types.NamespacedName{Name: "slow"}
 		for range 100 {
-			p.add(slow, func(context.Context) {
+			p.Add(slow, func(context.Context) {
 				up(&now, &most)
 				up(&mine, &mostOfMine)
 				time.Sleep(10 * time.Second)
@@ -32,7 +32,7 @@ func TestPool(t *testing.T) {
 		}
 		start := time.Now()
 		for i := range 200 {
-			p.add(types.NamespacedName{Name: strconv.Itoa(i)}, func(context.Context) {
+			p.Add(types.NamespacedName{Name: strconv.Itoa(i)}, func(context.Context) {
 				up(&now, &most)
 				time.Sleep(time.Second)
 				now.Add(-1)
@@ -48,11 +48,11 @@ func TestPool(t *testing.T) {
 		if most.Load() != maxCalls || mostOfMine.Load() != maxCallsOfOne {
 			t.Errorf("%d calls at once, %d of one", most.Load(), mostOfMine.Load())
 		}
-		p.close()
+		p.Close()
 		if now.Load() != 0 {
 			t.Errorf("%d calls after the end", now.Load())
 		}
-		p.add(slow, func(context.Context) { t.Error("a call after the end") })
+		p.Add(slow, func(context.Context) { t.Error("a call after the end") })
 		synctest.Wait()
 	})
 }

@@ -1,4 +1,5 @@
-package rollout
+// Package pool makes calls beside the passes of the operator.
+package pool
 
 import (
 	"context"
@@ -13,9 +14,9 @@ const (
 	maxCallsOfOne = 8
 )
 
-// pool makes calls beside the passes: so many at once, and so many for one Rollout. The others wait in
+// Pool makes calls beside the passes: so many at once, and so many for one Rollout. The others wait in
 // their order; a Rollout that has as many as it may holds up nobody else.
-type pool struct {
+type Pool struct {
 	ctx    context.Context //nolint:containedctx // of all calls; it ends with the pool
 	cancel context.CancelFunc
 	done   sync.WaitGroup
@@ -32,14 +33,15 @@ type call struct {
 	run   func(context.Context)
 }
 
-func newPool() *pool {
-	p := &pool{running: map[types.NamespacedName]int{}}
+// New is an empty pool.
+func New() *Pool {
+	p := &Pool{running: map[types.NamespacedName]int{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
 
-// add makes a call when its turn comes.
-func (p *pool) add(owner types.NamespacedName, run func(context.Context)) {
+// Add makes a call when its turn comes.
+func (p *Pool) Add(owner types.NamespacedName, run func(context.Context)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -49,8 +51,8 @@ func (p *pool) add(owner types.NamespacedName, run func(context.Context)) {
 	p.start()
 }
 
-// beside runs what waits and calls nobody: it takes no place.
-func (p *pool) beside(run func(context.Context)) {
+// Beside runs what waits and calls nobody: it takes no place.
+func (p *Pool) Beside(run func(context.Context)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.closed {
@@ -59,7 +61,7 @@ func (p *pool) beside(run func(context.Context)) {
 }
 
 // start begins what may run now. The caller holds the lock.
-func (p *pool) start() {
+func (p *Pool) start() {
 	for i := 0; i < len(p.waiting) && p.all < maxCalls && !p.closed; {
 		c := p.waiting[i]
 		if p.running[c.owner] >= maxCallsOfOne {
@@ -76,7 +78,7 @@ func (p *pool) start() {
 	}
 }
 
-func (p *pool) end(owner types.NamespacedName) {
+func (p *Pool) end(owner types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.all--
@@ -86,8 +88,8 @@ func (p *pool) end(owner types.NamespacedName) {
 	p.start()
 }
 
-// close ends all calls and waits for them.
-func (p *pool) close() {
+// Close ends all calls and waits for them.
+func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed, p.waiting = true, nil
 	p.mu.Unlock()

@@ -1,11 +1,10 @@
-package rollout
+package outside
 
 import (
 	"context"
 	"encoding/base64"
 	"errors"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,22 +14,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	api "github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/rollout"
 	"github.com/pawl-dev/pawl/workflow/action"
 )
 
 const longestAnswer = 1 << 20 // bytes
 
-// words replaces the names of a query. Nothing else of it is a template.
-func words(r *api.Rollout, at rollout.Position, batch int) *strings.Replacer {
-	return strings.NewReplacer("{{rollout}}", r.Name, "{{namespace}}", r.Namespace, "{{workload}}", workloadName(r),
-		"{{revision}}", at.TargetRevision, "{{batch}}", strconv.Itoa(batch))
-}
-
-// measure asks Prometheus once. An answer without samples says why in its message; NoData is none.
-func (o *Operator) measure(ctx context.Context, q question) rollout.Answer {
-	p := q.Metric.Provider.Prometheus
+// Measure asks Prometheus once; words are replaced in the query. An answer without samples says why in its message; NoData is none.
+func (c *Client) Measure(ctx context.Context, namespace string, m rollout.Metric, words *strings.Replacer) rollout.Answer {
+	p := m.Provider.Prometheus
 	if p == nil {
 		return rollout.Answer{Message: "the metric has no provider"}
 	}
@@ -40,30 +32,30 @@ func (o *Operator) measure(ctx context.Context, q question) rollout.Answer {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	query, err := o.query(ctx, q)
+	query, err := c.query(ctx, namespace, m)
 	if err != nil {
-		return failed(err)
+		return Failed(err)
 	}
-	guarded, err := o.prometheusClient(ctx, q.rollout.Namespace, p)
+	guarded, err := c.prometheus(ctx, namespace, p)
 	if err != nil {
-		return failed(err)
+		return Failed(err)
 	}
 	asked, err := promapi.NewClient(promapi.Config{Address: p.Address, Client: guarded})
 	if err != nil {
-		return failed(callError(err))
+		return Failed(Error(err))
 	}
-	value, _, _, err := prometheus.NewAPI(asked).Query(ctx, q.words.Replace(query), time.Time{})
+	value, _, _, err := prometheus.NewAPI(asked).Query(ctx, words.Replace(query), time.Time{})
 	var (
 		said *prometheus.Error
 		long *http.MaxBytesError
 	)
 	switch {
 	case errors.As(err, &long):
-		return failed(action.HTTPTooLarge.Errorf("the answer has more than %d bytes", longestAnswer))
+		return Failed(action.HTTPTooLarge.Errorf("the answer has more than %d bytes", longestAnswer))
 	case errors.As(err, &said):
 		return rollout.Answer{Message: string(said.Type) + ": " + said.Msg}
 	case err != nil:
-		return failed(callError(err))
+		return Failed(Error(err))
 	}
 	return samples(value)
 }
@@ -89,26 +81,26 @@ func samples(value model.Value) rollout.Answer {
 	return a
 }
 
-func (o *Operator) query(ctx context.Context, q question) (string, error) {
-	ref := q.Metric.TemplateRef
+func (c *Client) query(ctx context.Context, namespace string, metric rollout.Metric) (string, error) {
+	ref := metric.TemplateRef
 	if ref == nil {
-		return q.Metric.Provider.Prometheus.Query, nil
+		return metric.Provider.Prometheus.Query, nil
 	}
 	m := &corev1.ConfigMap{}
-	if err := o.live.Get(ctx, client.ObjectKey{Namespace: q.rollout.Namespace, Name: ref.Name}, m); err != nil {
-		return "", unreadable("ConfigMap", ref.Name, err)
+	if err := c.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, m); err != nil {
+		return "", Unreadable("ConfigMap", ref.Name, err)
 	}
 	query := m.Data[ref.Key]
 	if query == "" {
-		return "", unreadable("ConfigMap", ref.Name, errors.New("it has no key "+ref.Key))
+		return "", Unreadable("ConfigMap", ref.Name, errors.New("it has no key "+ref.Key))
 	}
 	return query, nil
 }
 
-// prometheusClient reaches what the policy allows, with the credentials of the metric: token, or
+// prometheus is a client that reaches what the policy allows, with the credentials of the metric: token, or
 // username and password.
-func (o *Operator) prometheusClient(ctx context.Context, namespace string, p *rollout.Prometheus) (*http.Client, error) {
-	guarded, err := o.client(ctx, namespace, p.TLS)
+func (c *Client) prometheus(ctx context.Context, namespace string, p *rollout.Prometheus) (*http.Client, error) {
+	guarded, err := c.HTTP(ctx, namespace, p.TLS)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +109,7 @@ func (o *Operator) prometheusClient(ctx context.Context, namespace string, p *ro
 	if p.SecretRef == nil {
 		return guarded, nil
 	}
-	data, err := o.secret(ctx, namespace, p.SecretRef.Name)
+	data, err := c.secret(ctx, namespace, p.SecretRef.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +119,7 @@ func (o *Operator) prometheusClient(ctx context.Context, namespace string, p *ro
 	case user != "":
 		with.authorization = "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+strings.TrimSpace(string(data["password"]))))
 	default:
-		return nil, unreadable("Secret", p.SecretRef.Name, errors.New("it has neither token nor username"))
+		return nil, Unreadable("Secret", p.SecretRef.Name, errors.New("it has neither token nor username"))
 	}
 	return guarded, nil
 }
