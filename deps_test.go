@@ -106,7 +106,7 @@ var table = map[string]layer{
 	"control":         {rule: libraryRule, layers: baseLayers},
 
 	"workflow/runtype":            {rule: runRule, layers: baseLayers},
-	"workflow/limit":             {rule: runRule, layers: slices.Concat(baseLayers, []string{"workflow/runtype"})},
+	"workflow/limit":              {rule: runRule, layers: slices.Concat(baseLayers, []string{"workflow/runtype"})},
 	"workflow/runstore":           {rule: runRule, layers: slices.Concat(baseLayers, []string{"workflow/runtype"})},
 	"workflow/runstore/storetest": {kind: suite, rule: runRule, layers: engineLayers, libs: []string{"github.com/google/go-cmp/", "pgregory.net/rapid", "go.uber.org/goleak"}},
 	"workflow":                    {rule: engineRule, layers: slices.Concat(libraryLayers, []string{"workflow/runtype", "workflow/runstore", "workflow/limit"}), libs: []string{"golang.org/x/sys/"}},

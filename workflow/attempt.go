@@ -233,7 +233,7 @@ func (d attempts) nextAlarm() time.Time {
 	}
 	sooner(d.s.soonest)
 	if len(d.s.ended) > 0 {
-		sooner(d.s.returnAt)
+		sooner(d.s.releaseAt)
 	}
 	for _, a := range d.s.open {
 		if a.abandoned {

@@ -91,17 +91,17 @@ type limitNeed struct {
 
 // limitNeeds is the part of a state that knows the limits of a run. It is derived: the store knows them too.
 type limitNeeds struct {
-	counted     bool // a driver asks the store; else there is nothing is limited
-	needs       map[string]*limitNeed
-	ended       []limit.Release // of attempts that have ended, and of needs that are gone, until the store has them back
-	returnAt    time.Time       // next try to return them, if the last one failed
-	returnTries int             // tries to return them that failed
-	askAgain    bool            // something happened: ask again
+	counted      bool // a driver asks the store; else nothing is limited
+	needs        map[string]*limitNeed
+	ended        []limit.Release // of attempts that have ended, and of needs that are gone, until the store has them back
+	releaseAt    time.Time       // next try to return them, if the last one failed
+	releaseTries int             // tries to return them that failed
+	askAgain     bool            // something happened: ask again
 }
 
-// maxReturnTries is how often a run that has nothing else to do tries to release its limits. Then it rests, and whoever
+// maxReleaseTries is how often a run that has nothing else to do tries to release its limits. Then it rests, and whoever
 // waits for one finds that nobody uses it.
-const maxReturnTries = 10
+const maxReleaseTries = 10
 
 // acquired reports whether a part of the run may go on. If not, the driver asks the store after this decision, which is
 // then made again. err is the error of a key.
@@ -261,7 +261,7 @@ func (d limiting) recall() {
 func (s *state) releaseLimits(name string) {
 	if need := s.needs[name]; need != nil {
 		s.ended = append(s.ended, limit.Release{Step: name, Limits: need.limits})
-		s.returnAt, s.returnTries = time.Time{}, 0
+		s.releaseAt, s.releaseTries = time.Time{}, 0
 		delete(s.needs, name)
 	}
 }
@@ -287,7 +287,7 @@ func (d limiting) settle() (again bool) {
 		return false
 	}
 	r := limit.Request{Run: d.s.run.ID, Epoch: d.s.run.Epoch, Releases: d.s.ended}
-	ask := len(d.s.ended) > 0 && !d.s.now.Before(d.s.returnAt)
+	ask := len(d.s.ended) > 0 && !d.s.now.Before(d.s.releaseAt)
 	for name, need := range d.s.needs {
 		if !need.held && !d.s.drains {
 			r.Acquires = append(r.Acquires, limit.Acquire{Step: name, Rank: limit.Rank(need.since, d.s.run.Priority), Limits: need.limits})
@@ -308,13 +308,13 @@ func (d limiting) settle() (again bool) {
 func (d limiting) answered(r limit.Request, a limit.Answer, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	retryAt := d.s.now.Add(Retry{First: time.Second, Longest: 3 * time.Second}.delay(d.s.returnTries+1, seed(r.Run, "", d.s.returnTries))) // not in step with other runs
+	retryAt := d.s.now.Add(Retry{First: time.Second, Longest: 3 * time.Second}.delay(d.s.releaseTries+1, seed(r.Run, "", d.s.releaseTries))) // not in step with other runs
 	if err != nil {
 		d.e.health.failed(err)
 		d.log.Warn("limits of steps", "run", r.Run, "error", err)
-		d.s.returnAt, d.s.returnTries = retryAt, d.s.returnTries+1
+		d.s.releaseAt, d.s.releaseTries = retryAt, d.s.releaseTries+1
 	} else {
-		d.s.ended, d.s.returnAt, d.s.returnTries = nil, time.Time{}, 0
+		d.s.ended, d.s.releaseAt, d.s.releaseTries = nil, time.Time{}, 0
 	}
 	for _, w := range r.Acquires {
 		wait, waits := a.Waits[w.Step]
@@ -328,7 +328,7 @@ func (d limiting) answered(r limit.Request, a limit.Answer, err error) {
 
 // holdsRest reports whether the run must not rest yet, because it still holds limits that it has released.
 func (d limiting) holdsRest() bool {
-	return len(d.s.ended) > 0 && d.s.returnTries < maxReturnTries
+	return len(d.s.ended) > 0 && d.s.releaseTries < maxReleaseTries
 }
 
 // giveBack releases all limits: the driver ends, and another worker goes on.

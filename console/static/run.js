@@ -172,9 +172,12 @@ class OlderSteps {
   async more(omitted) {
     this.to ??= omitted + 1;
     const to = this.from ?? this.to;
-    this.from = Math.max(0, to - stepPage);
-    this.items.unshift(...await this.read(this.from, to));
-    this.states = '';
+    const from = Math.max(0, to - stepPage);
+    this.reading ??= this.read(from, to).finally(() => { this.reading = null; });
+    const items = await this.reading;
+    if ((this.from ?? this.to) !== to) return; // another click has read them
+    this.items.unshift(...items);
+    Object.assign(this, { from, states: '' });
   }
 
   // follow reads those that the newest answer omits too, and all of them again when one has changed.

@@ -241,7 +241,7 @@ func TestABackupWithEachPlace(t *testing.T) {
 		if last := backups.names[len(backups.names)-1]; !strings.HasSuffix(last, "-063000") { // in winter
 			t.Errorf("the last backup is %s", last)
 		}
-		if next := s.Backup.Next; next == nil || next.UTC().Format("15:04") != "06:30" || next.Sub(time.Now()) > 24*time.Hour || next.Time.Before(time.Now()) {
+		if next := s.Backup.Next; next == nil || next.UTC().Format("15:04") != "06:30" || time.Until(next.Time) > 24*time.Hour || next.Time.Before(time.Now()) {
 			t.Errorf("the next backup: %s", next)
 		}
 		if got := conditionOf(l.observe("blue"), sharedstorage.ArchivingCondition); !strings.Contains(got.Message, "the next backup is taken at "+s.Backup.Next.UTC().Format(time.RFC3339)) {

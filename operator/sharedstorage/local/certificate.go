@@ -61,7 +61,7 @@ func (k Certificates) Names(_ context.Context, c port.Ref) (served []sharedstora
 	for _, r := range all {
 		served = append(served, sharedstorage.ServedName{Part: sharedstorage.ServedWriter, Names: []string{r.Address}})
 	}
-	pools, err := poolers{k.placement}.load(c)
+	pools, err := poolers(k).load(c)
 	for _, r := range pools {
 		served = append(served, sharedstorage.ServedName{Part: sharedstorage.ServedPoolers, Names: []string{r.Address}})
 	}

@@ -61,7 +61,7 @@ func (a *archiver) restorePoint(ctx context.Context, conf string, from port.Rest
 	if err := errors.Join(os.RemoveAll(into), a.srv.mkdir(into)); err != nil {
 		return 0, host.Trouble(err)
 	}
-	defer os.RemoveAll(into) //nolint:errcheck // the next search removes it
+	defer os.RemoveAll(into) // else the next search does
 	var kept []string        // a record may go on in the next segment
 	for _, s := range slices.Backward(segments) {
 		if s.Timeline != timeline && !slices.ContainsFunc(way, func(f fork) bool { return f.Timeline == s.Timeline }) {

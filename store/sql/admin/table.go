@@ -25,7 +25,7 @@ type exportedTable struct {
 var exportedTables = []exportedTable{
 	{name: "setting", key: "name", replace: true},
 	{name: "run_limit_value", key: "key"},
-	{name: "place", key: "key"},
+	{name: "step_limit", key: "key"},
 	{name: "domain", key: "id", replace: true},
 	{name: "account", key: "id", replace: true},
 	{name: "token", key: "id"},

@@ -129,9 +129,10 @@ func parseLine(line []byte, s source, last time.Time) entry {
 	}
 	if len(line) < 2 || line[0] != '{' || json.Unmarshal(line, &is) != nil {
 		line, _ = json.Marshal(map[string]string{"msg": string(line)}) // texts can always be encoded
-		is.Time = last
+		is.Time = time.Time{}
 	}
-	if is.Time.IsZero() {
+	timed := !is.Time.IsZero()
+	if !timed {
 		is.Time = last
 	}
 	start := `{"id":` + quoted(s.id)
@@ -142,7 +143,7 @@ func parseLine(line []byte, s source, last time.Time) entry {
 	if !bytes.HasPrefix(rest, []byte("}")) {
 		start += ","
 	}
-	return entry{at: is.Time, engine: is.Logger == "postgres", line: append([]byte(start), rest...)}
+	return entry{at: is.Time, timed: timed, engine: is.Logger == "postgres", line: append([]byte(start), rest...)}
 }
 
 func quoted(text string) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -142,6 +143,8 @@ func TestFollowedLogs(t *testing.T) {
 		{"one that goes", [][]source{{logOf("1", nil, at("01")), logOf("2", nil, at("02"), "30s", at("30"))}, {logOf("1", nil, at("01"))}}, "1:01 2:02 2:30", nil, nil},
 		{"a pod that is made anew", [][]source{{ending("1", lines(at("01"), at("02")), failing(gone), failing(gone), lines(at("07")))}}, "1:01 1:02 1:07", []string{"1:pods orders-1 not found"}, nil},
 		{"a connection that is lost", [][]source{{ending("1", lines(at("01"), at("02")), lines(at("01"), at("02"), at("03")))}}, "1:01 1:02 1:03", nil, nil},
+		{"a log that is not in order itself", [][]source{{ending("1", lines(at("01"), at("05"), at("02")), lines(at("01"), at("05"), at("02"), at("06")))}}, "1:01 1:05 1:02 1:06", nil, nil},
+		{"a container that crashes at once", [][]source{{ending("1", lines(at("01")), lines("panic: no"))}}, "1:01 1:panic: no", nil, nil},
 		{"a pod that does not run yet", [][]source{{ending("1", failing(gone), lines(at("03")))}}, "1:03", []string{"1:pods orders-1 not found"}, nil},
 		{"no right to read any", [][]source{{ending("1", failing(denied)), ending("2", failing(denied))}}, "", []string{"1:pods/log is forbidden", "2:pods/log is forbidden"}, denied},
 		{"no right to read one", [][]source{{ending("1", failing(denied)), logOf("2", nil, at("01"))}}, "2:01", []string{"1:pods/log is forbidden"}, nil},
@@ -156,6 +159,30 @@ func TestFollowedLogs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A log that never pauses is printed line by line beside one that is silent.
+func TestABusyLogBesideASilentOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		var busy []string
+		for n := range 50 {
+			busy = append(busy, "100ms", at(fmt.Sprintf("%02d", n)))
+		}
+		sources, began, seen := []source{logOf("1", nil, busy...), logOf("2", nil)}, time.Now(), 0
+		_ = followLogs(ctx, sources, func(context.Context) ([]source, error) { return sources, nil }, logOptions{follow: true}, func(entry) error {
+			came := time.Duration(seen+1) * 100 * time.Millisecond
+			if late := time.Since(began) - came; late > 2*mergeHold {
+				t.Errorf("line %d is printed after %s", seen, late)
+			}
+			seen++
+			return nil
+		}, func(source, error) {})
+		if seen != 50 {
+			t.Errorf("%d lines of 50", seen)
+		}
+	})
 }
 
 func TestTextBecomesJSON(t *testing.T) {

@@ -15,11 +15,13 @@ import (
 
 // entry is a line of a log.
 type entry struct {
-	at     time.Time
-	engine bool   // written by PostgreSQL
-	line   []byte // JSON, with instance and id
-	from   int    // source
-	seq    int    // order of arrival
+	at      time.Time
+	timed   bool   // the line has a time of its own, else it has that of the line before
+	engine  bool   // written by PostgreSQL
+	line    []byte // JSON, with instance and id
+	from    int    // source
+	seq     int    // order of arrival
+	arrived time.Time
 }
 
 // entries is a heap of lines: the oldest first, and of one time the first to arrive.
@@ -139,7 +141,11 @@ func (m merger) follow(ctx context.Context, cancel context.CancelCauseFunc, sour
 			m.tell(ctx, news{from: t.from}) // of all before the first line: it waits for older ones of the others
 			fresh = append(fresh, func() {
 				defer t.reading.Store(false)
-				err := m.read(ctx, s, t.from, t.last, func(e entry) { t.last, t.told = e.at, "" })
+				err := m.read(ctx, s, t.from, t.last, func(e entry) {
+					if t.told = ""; e.at.After(t.last) {
+						t.last = e.at
+					}
+				})
 				if ctx.Err() != nil || err == nil {
 					return
 				}
@@ -180,14 +186,18 @@ func (m merger) tell(ctx context.Context, n news) {
 	}
 }
 
-// read reads a source. Of one that was read before, the lines after that time count.
+// read reads a source. Of one that was read before, the lines after that time count: those that say when they were
+// written, and what follows or precedes them without a time, as the text of a crash does.
 func (m merger) read(ctx context.Context, s source, from int, after time.Time, each func(entry)) error {
 	defer m.tell(ctx, news{from: from, ends: true})
-	last := after
+	last, known := after, false
 	return s.read(ctx, m.options, func(line []byte) {
 		e := parseLine(line, s, last)
 		last, e.from = e.at, from
-		if !after.IsZero() && !e.at.After(after) {
+		if e.timed {
+			known = !after.IsZero() && !e.at.After(after)
+		}
+		if known {
 			return
 		}
 		each(e)
@@ -197,17 +207,13 @@ func (m merger) read(ctx context.Context, s source, from int, after time.Time, e
 
 // merge emits all lines when all sources have ended: a source is not quite in order itself, since an agent
 // passes the messages of its engine on a little later. With follow it emits the oldest line as soon as all
-// sources have one, or have been silent for mergeHold, until ctx ends.
+// sources have one, and at the latest mergeHold after it came, until ctx ends.
 func (m merger) merge(ctx context.Context, open int) error {
 	var held entries
 	waiting, done := map[int]int{}, map[int]bool{} // by source
 	follow := m.options.follow
 	hold := time.NewTimer(mergeHold)
 	defer hold.Stop()
-	silent := hold.C
-	if !follow {
-		silent = nil
-	}
 	seq := 0
 	full := func() bool { // each open source has a line
 		n := 0
@@ -218,8 +224,8 @@ func (m merger) merge(ctx context.Context, open int) error {
 		}
 		return n == open
 	}
-	release := func(all bool) error {
-		for len(held) > 0 && (all || follow && full()) {
+	release := func(all bool, until time.Time) error {
+		for len(held) > 0 && (all || !held[0].at.After(until) || follow && full()) {
 			e := heap.Pop(&held).(entry)
 			waiting[e.from]--
 			if err := m.emit(e); err != nil {
@@ -229,16 +235,18 @@ func (m merger) merge(ctx context.Context, open int) error {
 		return nil
 	}
 	for follow || open > 0 {
-		all := false
+		until := time.Time{} // lines up to this time have waited long enough
 		select {
 		case n := <-m.in:
 			switch {
 			case n.line != nil:
+				if len(held) == 0 {
+					hold.Reset(mergeHold)
+				}
 				seq++
-				n.line.seq = seq
+				n.line.seq, n.line.arrived = seq, time.Now()
 				heap.Push(&held, *n.line)
 				waiting[n.from]++
-				hold.Reset(mergeHold)
 			case n.ends:
 				open--
 				done[n.from] = true
@@ -246,15 +254,27 @@ func (m merger) merge(ctx context.Context, open int) error {
 				open++
 				done[n.from] = false
 			}
-		case <-silent:
-			all = true
-			hold.Reset(mergeHold)
+		case <-hold.C:
+			if follow {
+				until = held.cameBefore(time.Now().Add(-mergeHold))
+			}
+			hold.Reset(mergeHold / 3)
 		case <-ctx.Done():
-			return release(true)
+			return release(true, until)
 		}
-		if err := release(all); err != nil {
+		if err := release(false, until); err != nil {
 			return err
 		}
 	}
-	return release(true)
+	return release(true, time.Time{})
+}
+
+// cameBefore is the newest time of the lines that came up to then.
+func (h entries) cameBefore(then time.Time) (newest time.Time) {
+	for _, e := range h {
+		if !e.arrived.After(then) && e.at.After(newest) {
+			newest = e.at
+		}
+	}
+	return newest
 }

@@ -42,14 +42,14 @@ func ParseLog(list string) (segments []Segment, timeline int64) {
 	timeline = 1
 	for file := range strings.Lines(list) {
 		file = strings.TrimSpace(file)
-		name, rest := path.Base(file), ""
+		name := path.Base(file)
 		if name, ok := strings.CutSuffix(name, ".history"); ok {
 			if n, err := strconv.ParseInt(name, 16, 64); err == nil {
 				timeline = max(timeline, n)
 			}
 			continue
 		}
-		name, rest, _ = strings.Cut(name, "-")
+		name, rest, _ := strings.Cut(name, "-")
 		if n, err := strconv.ParseInt(name[:min(8, len(name))], 16, 64); err == nil && len(name) == 24 && rest != "" {
 			segments = append(segments, Segment{Timeline: n, Number: name[8:], File: file})
 		}

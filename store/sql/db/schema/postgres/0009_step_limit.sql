@@ -1,5 +1,5 @@
--- Who has a place of a limit of steps, and who waits for one: a document for each key, which a change replaces if it has
--- the revision that was read.
+-- Who holds limits of steps, and who waits for them: a document for each key, which a change replaces if it has the
+-- revision that was read.
 
 CREATE TABLE step_limit (
 	key      text COLLATE "C" PRIMARY KEY,
