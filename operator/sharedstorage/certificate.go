@@ -170,10 +170,12 @@ func (d *certificateFact) ensure(ctx context.Context, k Certificates, c *Cluster
 	engine, engineErr := d.servedFiles(ctx, k, c, authority, have, now)
 	if engineErr != nil { // engines and poolers go on with what they have; a Secret of this type has the first two files
 		engine = map[string][]byte{certificateFile: have[certificateFile], keyFile: have[keyFile], authorityFile: have[authorityFile], trustFile: have[trustFile]}
-		for _, name := range []string{port.PoolerCertificateFile, port.PoolerKeyFile} {
-			if text := have[name]; text != nil {
-				engine[name] = text
-			}
+		pooler := map[string][]byte{certificateFile: have[port.PoolerCertificateFile], keyFile: have[port.PoolerKeyFile]}
+		if leafOf(pooler) == nil { // of an earlier version: its poolers had that of the engines
+			pooler = engine
+		}
+		if leafOf(pooler) != nil {
+			engine[port.PoolerCertificateFile], engine[port.PoolerKeyFile] = pooler[certificateFile], pooler[keyFile]
 		}
 	}
 	maps.Copy(want, engine)
@@ -187,7 +189,7 @@ func (d *certificateFact) ensure(ctx context.Context, k Certificates, c *Cluster
 		want[port.NamedFromFile] = []byte(d.named.Format(time.RFC3339))
 	}
 	want[port.ClientsFile] = []byte(clientsOptional)
-	if s := c.Spec.TLS; s != nil && s.Require && !d.required.IsZero() && !now.Before(d.required) && len(engine[certificateFile]) > 0 {
+	if s := c.Spec.TLS; s != nil && s.Require && !d.required.IsZero() && !now.Before(d.required) {
 		want[port.ClientsFile] = []byte(port.ClientsRequire)
 	}
 	if !maps.EqualFunc(want, have, bytes.Equal) {

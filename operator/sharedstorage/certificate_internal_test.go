@@ -91,8 +91,8 @@ func TestTheCertificateOfAgents(t *testing.T) {
 		return files
 	}
 	first := ensure()
-	if string(first[port.RequiredFromFile]) != now.Format(time.RFC3339) || string(first[port.ClientsFile]) != clientsOptional {
-		t.Errorf("required from %s, clients %s, which engines without a certificate could not serve", first[port.RequiredFromFile], first[port.ClientsFile])
+	if string(first[port.RequiredFromFile]) != now.Format(time.RFC3339) || string(first[port.ClientsFile]) != port.ClientsRequire {
+		t.Errorf("required from %s, clients %s: poolers without a certificate would serve them plain", first[port.RequiredFromFile], first[port.ClientsFile])
 	}
 	same := func(a, b map[string][]byte) bool {
 		return bytes.Equal(a[certificate], b[certificate])
@@ -301,6 +301,42 @@ func TestTheNamesOfOwnCertificates(t *testing.T) {
 	} {
 		if of.has.VerifyHostname(name) != nil || of.lacks.VerifyHostname(name) == nil {
 			t.Errorf("%s: %q, and not %q", name, of.has.DNSNames, of.lacks.DNSNames)
+		}
+	}
+}
+
+// A certificate that cannot be used when the operator begins to make one for poolers takes nothing from their clients:
+// they go on with that of the engines, which poolers of the earlier version had. Later they keep their own.
+func TestPoolersGoOnWithTheCertificateOfTheEngines(t *testing.T) {
+	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	k, cluster := memoryCertificates{}, &Cluster{Ref: port.Ref{Namespace: "default", Name: "blue"}, Facts: &Facts{}}
+	if err := (&certificateFact{}).ensure(t.Context(), k, cluster, now); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Spec.TLS = &v1alpha1.TLSSpec{Secret: "none", Require: true}
+	own := maps.Clone(k[ServerCertificate])
+	for name, c := range map[string]struct {
+		left                 []byte // of the key of the poolers
+		certificate, private string // in own
+	}{
+		"their own":             {own[port.PoolerKeyFile], port.PoolerCertificateFile, port.PoolerKeyFile},
+		"of an earlier version": {nil, certificateFile, keyFile},
+		"that does not fit":     {own[keyFile], certificateFile, keyFile},
+	} {
+		k[ServerCertificate] = maps.Clone(own)
+		if k[ServerCertificate][port.PoolerKeyFile] = c.left; c.left == nil {
+			delete(k[ServerCertificate], port.PoolerKeyFile)
+			delete(k[ServerCertificate], port.PoolerCertificateFile)
+		}
+		if err := (&certificateFact{}).ensure(t.Context(), k, cluster, now); !errors.Is(err, port.CertificateInvalid) {
+			t.Fatal(err)
+		}
+		files := k[ServerCertificate]
+		if !bytes.Equal(files[port.PoolerCertificateFile], own[c.certificate]) || !bytes.Equal(files[port.PoolerKeyFile], own[c.private]) || !bytes.Equal(files[keyFile], own[keyFile]) {
+			t.Errorf("%s: poolers do not have %s", name, c.certificate)
+		}
+		if string(files[port.ClientsFile]) != port.ClientsRequire {
+			t.Errorf("%s: clients %s", name, files[port.ClientsFile])
 		}
 	}
 }

@@ -82,8 +82,15 @@ func (s *Placement) authoritiesOf(ctx context.Context, c port.Ref) (transport.Au
 		now.Authorities = authorities(obj.Data, port.AgentTrustFile)
 	case apierrors.IsNotFound(err), errors.Is(err, port.CertificateInvalid): // what is required once stays so
 		now.version, now.Authorities = "", had.Authorities
-		if kept, err := (Certificates{s}).read(ctx, c, sharedstorage.Authority); !known && err == nil {
+		if had.Authorities != (transport.Authorities{}) {
+			break
+		}
+		kept, err := Certificates{s}.read(ctx, c, sharedstorage.Authority)
+		switch {
+		case err == nil:
 			now.Authorities = authorities(kept.Data, corev1.TLSCertKey)
+		case !apierrors.IsNotFound(err): // what is required is not known, and a token must not go over a plain call
+			return transport.Authorities{}, err
 		}
 	case known:
 		return had.Authorities, nil

@@ -1,13 +1,18 @@
 package kube
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
@@ -58,6 +63,62 @@ func TestTrustInAgents(t *testing.T) {
 	g.must(g.o.Client.Delete(t.Context(), &corev1.Secret{ObjectMeta: meta(c, certificateName(c, sharedstorage.ServerCertificate), "")}))
 	if a := trust(); a.PEM != want.PEM || !a.From.Equal(from) {
 		t.Errorf("after somebody deleted the Secret: %+v", a)
+	}
+}
+
+// An operator that starts when somebody has deleted <cluster>.tls verifies by <cluster>.ca. It calls nobody while that
+// cannot be read, and asks again.
+func TestTrustByTheAuthority(t *testing.T) {
+	g := newFixture(t)
+	c, from := blue, time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	yes := true
+	secret := func(role sharedstorage.CertificateRole, data map[string][]byte) *corev1.Secret {
+		obj := &corev1.Secret{ObjectMeta: meta(c, certificateName(c, role), ""), Data: data}
+		obj.OwnerReferences = []metav1.OwnerReference{{APIVersion: "pawl.dev/v1alpha1", Kind: "SharedStorageCluster", Name: c.Name, UID: types.UID(c.UID), Controller: &yes}}
+		return obj
+	}
+	g.must(g.o.Client.Create(t.Context(), secret(sharedstorage.Authority, map[string][]byte{
+		"tls.crt": []byte("one"), port.RequiredFromFile: []byte(from.Format(time.RFC3339)), port.NamedFromFile: []byte(from.Format(time.RFC3339)),
+	})))
+	away, reads := errors.New("etcdserver: request timed out"), 0
+	g.o.Live = interceptor.NewClient(g.o.Client.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, k client.WithWatch, at client.ObjectKey, obj client.Object, o ...client.GetOption) error {
+			if at.Name == certificateName(c, sharedstorage.Authority) {
+				if reads++; away != nil {
+					return away
+				}
+			}
+			return k.Get(ctx, at, obj, o...)
+		},
+	})
+	for range 2 {
+		if a, err := g.authoritiesOf(t.Context(), c); !errors.Is(err, away) || a != (transport.Authorities{}) {
+			t.Fatalf("%+v, %v", a, err)
+		}
+	}
+	if reads != 2 {
+		t.Errorf("asked %d times", reads)
+	}
+	away = nil
+	a, err := g.authoritiesOf(t.Context(), c)
+	g.must(err)
+	if a.PEM != "one" || !a.From.Equal(from) || !a.NamedFrom.Equal(from) {
+		t.Errorf("%+v", a)
+	}
+
+	// Of a cluster that had neither Secret, the authority is asked as well once there may be one.
+	g = newFixture(t)
+	if a, err := g.authoritiesOf(t.Context(), c); err != nil || a != (transport.Authorities{}) {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	g.must(g.o.Client.Create(t.Context(), secret(sharedstorage.Authority, map[string][]byte{"tls.crt": []byte("one")})))
+	g.mu.Lock() // an answer that no watch can revoke is used for a while
+	had := g.trust[secretsKey(c)]
+	had.read = time.Now().Add(-trustFor)
+	g.trust[secretsKey(c)] = had
+	g.mu.Unlock()
+	if a, err := g.authoritiesOf(t.Context(), c); err != nil || a.PEM != "one" {
+		t.Errorf("%+v, %v", a, err)
 	}
 }
 

@@ -36,19 +36,25 @@ func (s *Placement) tlsFolder(c port.Ref) string {
 	return s.folder(c, "secret", string(sharedstorage.ServerCertificate))
 }
 
-// authoritiesOf returns by what the processes of a cluster are verified.
+// authoritiesOf returns by what the processes of a cluster are verified. Instead of a file that somebody has removed or
+// damaged, the one beside the authority is used: what is required once stays so.
 func (s *Placement) authoritiesOf(c port.Ref) (a transport.Authorities) {
-	dir, trust := s.tlsFolder(c), port.AgentTrustFile
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) { // somebody has removed it: what is required once stays so
-		dir, trust = s.folder(c, "secret", string(sharedstorage.Authority)), "tls.crt"
-	}
-	read := func(name string) string {
-		text, _ := os.ReadFile(filepath.Join(dir, name)) // none yet
+	read := func(role sharedstorage.CertificateRole, name string) string {
+		text, _ := os.ReadFile(s.folder(c, "secret", string(role), name)) // none yet
 		return string(text)
 	}
-	a.PEM = read(trust)
-	a.From, _ = time.Parse(time.RFC3339, read(port.RequiredFromFile))   // none: not required
-	a.NamedFrom, _ = time.Parse(time.RFC3339, read(port.NamedFromFile)) // none: not verified
+	since := func(name string) time.Time {
+		text := read(sharedstorage.ServerCertificate, name)
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil && text != port.PlainAllowed {
+			at, _ = time.Parse(time.RFC3339, read(sharedstorage.Authority, name)) // none: not required yet
+		}
+		return at
+	}
+	a.PEM, a.From, a.NamedFrom = read(sharedstorage.ServerCertificate, port.AgentTrustFile), since(port.RequiredFromFile), since(port.NamedFromFile)
+	if a.Roots() == nil {
+		a.PEM = read(sharedstorage.Authority, "tls.crt")
+	}
 	return a
 }
 
@@ -82,7 +88,12 @@ func (k Certificates) Given(_ context.Context, _ port.Ref, s v1alpha1.TLSSpec) (
 
 // Revision implements sharedstorage.Certificates, by the sizes and times of the files.
 func (k Certificates) Revision(_ context.Context, c port.Ref, s v1alpha1.TLSSpec) (all string) {
-	all = fileRevision(filepath.Join(k.placement.tlsFolder(c), port.AgentTrustFile)) + " "
+	entries, _ := os.ReadDir(k.placement.tlsFolder(c)) // none: all are made again
+	for _, entry := range entries {
+		if isCertificateFile(entry.Name()) {
+			all += entry.Name() + " " + fileRevision(filepath.Join(k.placement.tlsFolder(c), entry.Name())) + " "
+		}
+	}
 	if s.Folder == "" {
 		return all
 	}

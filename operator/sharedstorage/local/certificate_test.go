@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/pawl-dev/pawl/control"
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/sharedstorage"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
@@ -155,6 +156,54 @@ func TestCertificatesOfACluster(t *testing.T) {
 		t.Errorf("the engine was restarted: %s, %s before", now, started)
 	}
 	b.must(conn.Close(ctx))
+}
+
+// What somebody removes or damages of the files of a cluster is told by another revision, so that it is made again in the
+// next pass, and until then the authority's files are used: neither TLS nor identities are given up.
+func TestDamagedCertificates(t *testing.T) {
+	b := newFixture(t, Options{})
+	k, other := b.Certificates(), newIssuer(b)
+	at := other.root.NotBefore.UTC().Format(time.RFC3339)
+	identity, key := port.ManagerIdentity(c1).Files()
+	whole := map[string][]byte{
+		"tls.crt": other.pem, "ca.crt": other.pem, identity: other.pem, key: []byte("key"),
+		port.AgentTrustFile: append([]byte("present and former\n"), other.pem...), port.RequiredFromFile: []byte(at), port.NamedFromFile: []byte(at),
+	}
+	b.must(k.Store(t.Context(), c1, sharedstorage.Authority, map[string][]byte{"tls.crt": other.pem, port.RequiredFromFile: []byte(at), port.NamedFromFile: []byte(at)}))
+	b.must(k.Store(t.Context(), c1, sharedstorage.ServerCertificate, whole))
+	is := b.authoritiesOf(c1)
+	if is.PEM != string(whole[port.AgentTrustFile]) || !is.Required() || !is.Named() {
+		t.Fatalf("%+v", is)
+	}
+	holds := func(what, before string) {
+		t.Helper()
+		if a := b.authoritiesOf(c1); a.Roots() == nil || !a.From.Equal(is.From) || !a.NamedFrom.Equal(is.NamedFrom) {
+			t.Errorf("%s: %+v", what, a)
+		}
+		if k.Revision(t.Context(), c1, v1alpha1.TLSSpec{}) == before {
+			t.Errorf("%s: the revision is the same", what)
+		}
+	}
+	for name := range whole {
+		for what, damage := range map[string]func(string) error{
+			"removed": os.Remove, "damaged": func(file string) error { return os.WriteFile(file, []byte("?"), 0o600) },
+		} {
+			b.must(k.Store(t.Context(), c1, sharedstorage.ServerCertificate, whole))
+			before := k.Revision(t.Context(), c1, v1alpha1.TLSSpec{})
+			b.must(damage(filepath.Join(b.tlsFolder(c1), name)))
+			holds(name+" is "+what, before)
+		}
+	}
+	b.must(k.Store(t.Context(), c1, sharedstorage.ServerCertificate, whole))
+	before := k.Revision(t.Context(), c1, v1alpha1.TLSSpec{})
+	b.must(os.RemoveAll(b.tlsFolder(c1)))
+	holds("everything is removed", before)
+
+	whole[port.RequiredFromFile] = []byte(port.PlainAllowed)
+	b.must(k.Store(t.Context(), c1, sharedstorage.ServerCertificate, whole))
+	if b.authoritiesOf(c1).Required() {
+		t.Error("plain calls are allowed, and TLS is required")
+	}
 }
 
 // issuer is an authority that the operator does not have.

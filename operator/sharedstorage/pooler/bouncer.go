@@ -87,6 +87,7 @@ func (b *bouncer) Configure(ctx context.Context, s port.PoolerSettings, target s
 	users, tls := filepath.Join(b.dir, "users.txt"), b.tlsNow()
 	err = errors.Join(
 		b.write(users, fmt.Sprintf("%q %q\n%q %q\n", superuser, password, adminUser, b.admin)),
+		b.write(filepath.Join(b.dir, hbaFile), hba),
 		b.write(filepath.Join(b.dir, "pgbouncer.ini"), configuration(b.config, s, target, users, tls)),
 	)
 	if err != nil {

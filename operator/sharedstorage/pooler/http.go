@@ -74,6 +74,8 @@ func status(ctx context.Context, s *Supervisor, b *bouncer) port.PoolerStatus {
 	switch {
 	case now.Target == "":
 		st.Message = "it was not told yet where the writer is"
+	case b.refuses():
+		st.Message = "it refuses all clients: they must use TLS (spec.tls.require), and there is no certificate; the condition TLSReady says why"
 	case err != nil:
 		st.Message = err.Error()
 	default:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -34,6 +35,9 @@ func configuration(c Config, s port.PoolerSettings, target, users string, tls tl
 		"pool_mode": s.Mode, "max_client_conn": fmt.Sprint(s.MaxClients), "default_pool_size": fmt.Sprint(s.PoolSize),
 	})
 	maps.Copy(values, tls.values())
+	if tls.refuses() {
+		values["auth_type"], values["auth_hba_file"] = "hba", filepath.Join(filepath.Dir(users), hbaFile)
+	}
 	var text strings.Builder
 	fmt.Fprintf(&text, "[databases]\n* = host=%s port=%s\n\n[pgbouncer]\n", host, number)
 	for _, name := range slices.Sorted(maps.Keys(values)) {

@@ -151,9 +151,10 @@ func TestTLSSettings(t *testing.T) {
 		"no certificate":      {tlsSettings{}, []string{"client_tls_sslmode = disable", "server_tls_sslmode = prefer"}},
 		"a certificate":       {tlsSettings{Certificate: "/c", Key: "/k"}, []string{"client_tls_sslmode = allow", "client_tls_cert_file = /c", "client_tls_key_file = /k", "server_tls_sslmode = prefer"}},
 		"the writer verified": {tlsSettings{Certificate: "/c", Key: "/k", Trust: "/t"}, []string{"client_tls_sslmode = allow", "server_tls_sslmode = verify-ca", "server_tls_ca_file = /t"}},
-		"clients, too":        {tlsSettings{Certificate: "/c", Key: "/k", Trust: "/t", Require: true}, []string{"client_tls_sslmode = require", "server_tls_sslmode = verify-ca"}},
+		"clients, too":        {tlsSettings{Certificate: "/c", Key: "/k", Trust: "/t", Require: true}, []string{"client_tls_sslmode = require", "server_tls_sslmode = verify-ca", "auth_type = scram-sha-256"}},
+		"required, and none":  {tlsSettings{Require: true}, []string{"client_tls_sslmode = disable", "auth_type = hba", "auth_hba_file = /d/hba.conf"}},
 	} {
-		text := configuration(Config{Host: "127.0.0.1", Port: 6432}, port.PoolerSettings{}, "10.0.0.1:5432", "/u", c.tls)
+		text := configuration(Config{Host: "127.0.0.1", Port: 6432}, port.PoolerSettings{}, "10.0.0.1:5432", "/d/u", c.tls)
 		for _, line := range c.want {
 			if !strings.Contains(text, line+"\n") {
 				t.Errorf("%s: %q is missing in\n%s", name, line, text)

@@ -17,10 +17,19 @@ import (
 // tlsSettings are how a pgbouncer speaks TLS to its clients and to the writer. The files have their hash in their names,
 // so that another certificate is another configuration.
 type tlsSettings struct {
-	Certificate, Key string // empty: it has no certificate, and clients talk plain
+	Certificate, Key string // empty: it has no certificate, and clients talk plain, or not at all
 	Trust            string // authorities by which the writer is verified; empty: it is not yet
 	Require          bool   // clients without TLS are refused
 }
+
+// hbaFile lets the supervisor in and nobody else: it is used while clients need TLS and there is no certificate.
+// PgBouncer refuses whom no line names.
+const hbaFile = "hba.conf"
+
+const hba = "host " + adminDatabase + " " + adminUser + " 0.0.0.0/0 scram-sha-256\nhost " + adminDatabase + " " + adminUser + " ::/0 scram-sha-256\n"
+
+// refuses reports whether no client is let in.
+func (t tlsSettings) refuses() bool { return t.Require && t.Certificate == "" }
 
 // values returns the parameters of pgbouncer.ini.
 func (t tlsSettings) values() map[string]string {
@@ -43,6 +52,12 @@ func (t tlsSettings) connection() string {
 		return "sslmode=prefer"
 	}
 	return "sslmode=verify-ca sslrootcert='" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(t.Trust) + "'"
+}
+
+// refuses reports whether pgbouncer is configured to let no client in.
+func (b *bouncer) refuses() bool {
+	last := b.configured.Load()
+	return last != nil && last.refuses()
 }
 
 // tlsNow returns the present settings, and copies files to where the user of pgbouncer can read them. Files
@@ -68,11 +83,9 @@ func (b *bouncer) tlsNow() tlsSettings {
 		}
 	}
 	now := b.taken
-	if now.Certificate != "" {
-		now.Require = b.tls.ClientsRequired()
-		if b.tls.Required() {
-			now.Trust = strings.TrimSuffix(now.Certificate, ".crt") + ".ca"
-		}
+	now.Require = b.tls.ClientsRequired()
+	if now.Certificate != "" && b.tls.Required() {
+		now.Trust = strings.TrimSuffix(now.Certificate, ".crt") + ".ca"
 	}
 	return now
 }

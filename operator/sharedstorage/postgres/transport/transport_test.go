@@ -272,6 +272,13 @@ func TestRotation(t *testing.T) {
 	if !f.Required() {
 		t.Error("TLS is not required")
 	}
+	third := second.files("third")
+	third[port.RequiredFromFile] = "soon" // no time
+	put(t, dir, third)
+	becomes("second", "tls hello")
+	if !f.Required() {
+		t.Error("TLS is not required, because nobody can read since when")
+	}
 	if err := os.Remove(filepath.Join(dir, port.RequiredFromFile)); err != nil {
 		t.Fatal(err)
 	}
