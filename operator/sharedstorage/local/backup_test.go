@@ -174,7 +174,7 @@ func TestRestoreToATimeANameAndTheEnd(t *testing.T) {
 		{"late", port.Restore{Time: time.Now().Add(time.Hour)}, "RESTORE_TARGET_MISSING"},
 		{"unknown", port.Restore{Label: "20200101-000000F"}, "BACKUP_MISSING"},
 		{"unnamed", port.Restore{Name: "downgrade"}, "RESTORE_TARGET_MISSING"},
-		{"younger", port.Restore{Name: "upgrade", Label: second.Label}, "BACKUP_MISSING"},
+		{"younger", port.Restore{Name: "upgrade", Label: second.Label}, "RESTORE_TARGET_MISSING"}, // it is not looked for
 	} {
 		c.from.Repository = to
 		if got, err := b.restored("not-"+c.name, c.from); err == nil || !strings.HasPrefix(err.Error(), c.code) {
