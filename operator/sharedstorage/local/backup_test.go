@@ -325,6 +325,27 @@ func TestLogBeyondTheBoundIsGivenUp(t *testing.T) {
 	}
 }
 
+// What an engine gave up is told also by a reader: after a failover the new writer does not know. What one
+// archive lacks is not told of the next.
+func TestAReaderTellsWhatWasGivenUp(t *testing.T) {
+	b, to := withBackups(t)
+	b.create("w", "r1")
+	b.archive(to, "w", "r1")
+	said := "WARN: dropped WAL file '000000010000000000000007' because archive queue exceeded 64MB"
+	b.must(os.WriteFile(filepath.Join(b.folder(c1, "instances", "r1"), "run", "archive.dropped"), []byte(said), 0o600))
+	if s := b.status("r1").Archive; s.Dropped != "000000010000000000000007" || time.Since(s.DroppedAt) > time.Minute || s.Repository != to.Hash() {
+		t.Errorf("%+v", s)
+	}
+	if s := b.status("w").Archive; s.Dropped != "" {
+		t.Errorf("%+v", s)
+	}
+	to.Stanza = "another"
+	b.archive(to, "w", "r1")
+	if s := b.status("r1").Archive; s.Dropped != "" {
+		t.Errorf("%+v", s)
+	}
+}
+
 // A check finds a damaged backup, and leaves nothing behind.
 func TestVerifyFindsADamagedBackup(t *testing.T) {
 	b, to := withBackups(t)
