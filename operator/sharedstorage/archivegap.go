@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -130,5 +131,5 @@ func fullIn(st port.ArchiveStatus, at time.Time) (text string, known bool) {
 	case hours >= 2:
 		return fmt.Sprintf("%.0f hours", hours), true
 	}
-	return fmt.Sprintf("%.0f minutes", max(hours*60/10, 0.5)*10), true
+	return fmt.Sprintf("%.0f minutes", max(math.Round(hours*6), 1)*10), true
 }
