@@ -4,8 +4,31 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/pawl-dev/pawl/kube/api/v1alpha1"
 	"github.com/pawl-dev/pawl/operator/sharedstorage/port"
 )
+
+// A gap is recorded by the status alone: while a run works nothing is repaired.
+func TestAGapIsRecordedWithoutRepair(t *testing.T) {
+	at := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	repo := &port.Repository{Stanza: "blue", Folder: "/srv"}
+	until := metav1.NewTime(at.Add(-2 * time.Hour))
+	c := &Cluster{Ref: port.Ref{Namespace: "shop", Name: "blue"}, Spec: v1alpha1.SharedStorageClusterSpec{Backup: &v1alpha1.BackupSpec{}}, Facts: &Facts{At: at, Repository: repo,
+		Volume:    port.Volume{Writer: "a"},
+		Instances: []port.Instance{{Name: "a", ID: "1", State: port.Up, Type: port.Writer}},
+		Engines: map[string]port.Status{"a": {Running: true, Ready: true, Role: port.Primary, Archive: port.ArchiveStatus{
+			Repository: repo.Hash(), Last: "07", LastAt: at, Dropped: "07", DroppedAt: at.Add(300 * time.Millisecond), Waiting: 4, Since: at.Add(-time.Hour)}}}}}
+	c.Status.Backup.ArchivedUntil = &until
+	c.computeBackup()
+	if s := c.Status.Backup; !isOpen(s.Gap) || s.Gap.Segment != "07" || !s.Gap.From.Equal(&until) || !s.ArchivedUntil.Equal(&until) {
+		t.Errorf("%+v, archived until %s", s.Gap, s.ArchivedUntil)
+	}
+	if got := archiving(c); got.Status != metav1.ConditionFalse || got.Reason != gapReason {
+		t.Errorf("%+v", got)
+	}
+}
 
 // The time is rounded, so that the message stays the same for some passes.
 func TestFullIn(t *testing.T) {
