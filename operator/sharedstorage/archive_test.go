@@ -477,3 +477,28 @@ func TestAReaderTellsAGap(t *testing.T) {
 		}
 	})
 }
+
+// No time is told at which no backup is taken.
+func TestTheNextBackupIsOneThatIsTaken(t *testing.T) {
+	gapTest(t, func(l *harness, _ *archiving, _ *ordered, _ port.ArchiveStatus) {
+		next := func(edit func(*v1alpha1.SharedStorageClusterSpec)) *metav1.Time {
+			l.edit("blue", edit)
+			time.Sleep(15 * time.Minute)
+			return l.observe("blue").Status.Backup.Next
+		}
+		if at := next(func(s *v1alpha1.SharedStorageClusterSpec) { s.Backup.Every = &metav1.Duration{Duration: time.Hour} }); at == nil {
+			t.Error("no next backup of a running cluster")
+		}
+		if at := next(func(s *v1alpha1.SharedStorageClusterSpec) {
+			s.Backup.Repository.EncryptionKey = &v1alpha1.SecretSource{File: "/gone"}
+		}); at != nil {
+			t.Errorf("%s, with an unknown repository", at)
+		}
+		if at := next(func(s *v1alpha1.SharedStorageClusterSpec) { s.Backup.Repository.EncryptionKey = nil }); at == nil {
+			t.Error("no next backup of a repository that is known again")
+		}
+		if at := next(func(s *v1alpha1.SharedStorageClusterSpec) { s.Hibernated = true }); at != nil {
+			t.Errorf("%s, of a hibernated cluster", at)
+		}
+	})
+}

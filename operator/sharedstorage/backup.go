@@ -339,11 +339,11 @@ func (c *Cluster) computeBackup() {
 	}
 	c.recordGap()
 	c.Status.Backup.Next = nil
-	if next := c.nextBackup(); !next.IsZero() {
-		c.Status.Backup.Next = new(metav1.NewTime(next.UTC()))
-	}
 	if writer == nil || !c.Facts.known(factRepository) {
 		return
+	}
+	if next := c.nextBackup(); !next.IsZero() {
+		c.Status.Backup.Next = new(metav1.NewTime(next.UTC()))
 	}
 	st := c.Facts.Engines[writer.Name].Archive
 	if isOpen(c.Status.Backup.Gap) || st.Repository != c.Facts.Repository.Hash() {
