@@ -26,7 +26,21 @@ type archiving struct {
 	mu    sync.Mutex
 	told  map[string]string
 	early []string
-	says  port.ArchiveStatus // of each instance
+	says  port.ArchiveStatus            // of each instance
+	also  map[string]port.ArchiveStatus // of single instances, instead
+	taken []port.Backup
+}
+
+func (a *archiving) Backups(context.Context, port.Ref) ([]port.Backup, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.taken), nil
+}
+
+func (a *archiving) set(change func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change()
 }
 
 func (a *archiving) Archive(_ context.Context, id port.Ref, to *port.Repository) error {
@@ -50,6 +64,9 @@ func (a *archiving) Status(ctx context.Context, id port.Ref) (port.Status, error
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	st.Archive = a.says
+	if own, ok := a.also[id.Instance]; ok {
+		st.Archive = own
+	}
 	st.Archive.Repository = a.told[id.Instance]
 	return st, err
 }
@@ -164,6 +181,9 @@ type ordered struct {
 	mu    sync.Mutex
 	names []string
 	ended map[string]time.Time
+
+	cancelled []string
+	asked     int
 }
 
 func (o *ordered) Find(_ context.Context, namespace, name string) (*v1alpha1.SharedStorageBackup, error) {
@@ -175,6 +195,9 @@ func (o *ordered) Find(_ context.Context, namespace, name string) (*v1alpha1.Sha
 	b := &v1alpha1.SharedStorageBackup{}
 	if at := o.ended[name]; !at.IsZero() {
 		b.Status.Label, b.Status.EndedAt = "20000101-000000F", new(metav1.NewTime(at))
+	}
+	if slices.Contains(o.cancelled, name) {
+		b.Status.State = "Cancelled"
 	}
 	return b, nil
 }
@@ -188,6 +211,7 @@ func (o *ordered) end(name string, at time.Time) {
 func (o *ordered) Create(_ context.Context, b *v1alpha1.SharedStorageBackup) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.asked++
 	if !slices.Contains(o.names, b.Name) {
 		o.names = append(o.names, b.Name)
 	}
@@ -284,20 +308,27 @@ func TestAGapInTheArchive(t *testing.T) {
 		is(away, metav1.ConditionFalse, "ArchiveFailed", "the oldest are given up beyond 1Gi")
 
 		given := away
-		given.Dropped, given.DroppedAt = "000000010000000000000007", time.Now().UTC().Add(300*time.Millisecond)
+		given.Last, given.Dropped, given.DroppedAt = "000000010000000000000007", "000000010000000000000007", time.Now().UTC().Add(300*time.Millisecond)
 		gap := is(given, metav1.ConditionFalse, "ArchiveFailed")
 		if gap == nil || gap.Closed != nil || gap.Backup != "" || gap.From == nil || gap.From.After(began) || backups.count() > 0 {
 			t.Fatalf("%+v, %d backups", gap, backups.count())
 		}
+		between := given // a segment that is given up is archived, says PostgreSQL: until the next try nothing fails
+		between.Failing, between.Message = false, ""
+		if gap = is(between, metav1.ConditionFalse, "ArchiveGap", "the next backup"); gap.Backup != "" || backups.count() > 0 {
+			t.Fatalf("%+v, %d backups", gap, backups.count())
+		}
 		back := given
+		back.Last = "00000001000000000000000C"
 		back.Waiting, back.Bytes, back.Failing, back.LastAt = 0, 0, false, time.Now().UTC()
 		from := gap.From.Time
-		gap = is(back, metav1.ConditionFalse, "ArchiveGap", "000000010000000000000007", from.Format(time.RFC3339), "blue-after-000000010000000000000007")
+		gap = is(back, metav1.ConditionFalse, "ArchiveGap", "000000010000000000000007", from.Format(time.RFC3339), "backup blue-after-gap-"+gap.Until.UTC().Format("20060102-150405"))
 		if gap == nil || gap.Backup == "" || backups.count() != 1 || !l.observe("blue").Status.Backup.ArchivedUntil.Time.Equal(from) {
 			t.Fatalf("%+v, %v", gap, backups.names)
 		}
 		ended := time.Now().UTC().Truncate(time.Second)
 		backups.end(gap.Backup, ended)
+		engine.set(func() { engine.taken = []port.Backup{{Started: ended.Add(-time.Minute), Ended: ended}} })
 		gap = is(back, metav1.ConditionTrue, "Archived")
 		if gap == nil || gap.Closed == nil || !gap.Closed.Time.Equal(ended) || backups.count() != 1 || !gap.From.Time.Equal(from) {
 			t.Errorf("%+v, %v", gap, backups.names)
@@ -308,6 +339,166 @@ func TestAGapInTheArchive(t *testing.T) {
 		given.DroppedAt, given.Dropped = time.Now().UTC(), "000000010000000000000020"
 		if gap = is(given, metav1.ConditionFalse, "ArchiveFailed"); gap.Closed != nil || gap.Segment != given.Dropped || !gap.From.After(from) {
 			t.Errorf("a second gap: %+v", gap)
+		}
+	})
+}
+
+// gapTest is a cluster that archives to /srv/backups, with the time at which a gap ends there.
+func gapTest(t *testing.T, test func(l *harness, engine *archiving, backups *ordered, given port.ArchiveStatus)) {
+	t.Helper()
+	engine, backups := &archiving{told: map[string]string{}}, &ordered{}
+	inHarness(t, setup{sim: times(), options: func(o *sharedstorage.Options) {
+		engine.Engine = o.Ports.Engine
+		o.Ports.Engine, o.Backups = engine, backups
+	}}, func(l *harness) {
+		up(l, "blue")
+		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) {
+			s.Backup = &v1alpha1.BackupSpec{Repository: v1alpha1.RepositorySpec{Folder: "/srv/backups"}}
+		})
+		time.Sleep(5 * time.Minute)
+		at := time.Now().UTC()
+		test(l, engine, backups, port.ArchiveStatus{LastAt: at.Add(time.Second), Last: "000000010000000000000009", Dropped: "000000010000000000000007", DroppedAt: at})
+	})
+}
+
+// What is given up while the backup works needs another one, which waits until that has ended.
+func TestAWiderGap(t *testing.T) {
+	gapTest(t, func(l *harness, engine *archiving, backups *ordered, given port.ArchiveStatus) {
+		wider := func(segment string) *v1alpha1.ArchiveGap {
+			given.Last, given.Dropped, given.DroppedAt = segment+"F", segment, time.Now().UTC()
+			engine.set(func() { engine.says = given })
+			time.Sleep(5 * time.Minute)
+			return l.observe("blue").Status.Backup.Gap
+		}
+		first := wider("00000001000000000000000A")
+		if first == nil || first.Backup == "" || backups.count() != 1 {
+			t.Fatalf("%+v, %v", first, backups.names)
+		}
+		began := time.Now()
+		for _, segment := range []string{"00000001000000000000000B", "00000001000000000000000C"} {
+			if g := wider(segment); g.Segment != segment || g.Backup != first.Backup || !g.From.Equal(first.From) || backups.count() != 1 {
+				t.Errorf("%+v, %v", g, backups.names)
+			}
+		}
+		backups.end(first.Backup, time.Now())
+		engine.set(func() { engine.taken = []port.Backup{{Started: began, Ended: time.Now()}} })
+		time.Sleep(5 * time.Minute)
+		if g := l.observe("blue").Status.Backup.Gap; g.Closed != nil || g.Backup == first.Backup || backups.count() != 2 {
+			t.Errorf("%+v, %v", g, backups.names)
+		}
+	})
+}
+
+// A backup object of a former cluster of this name closes nothing, and neither does a backup of it that is
+// still in the repository.
+func TestAFormerBackupClosesNoGap(t *testing.T) {
+	gapTest(t, func(l *harness, engine *archiving, backups *ordered, given port.ArchiveStatus) {
+		former := given.DroppedAt.Add(-100 * 24 * time.Hour)
+		for _, name := range []string{"blue-after-000000010000000000000007", "blue-after-gap-" + former.Format("20060102-150405")} {
+			backups.names = append(backups.names, name)
+			backups.end(name, former)
+		}
+		engine.set(func() {
+			engine.says, engine.taken = given, []port.Backup{{Started: former.Add(-time.Hour), Ended: former}, {Started: given.DroppedAt, Ended: given.DroppedAt.Add(time.Second)}}
+		})
+		time.Sleep(5 * time.Minute)
+		if g := l.observe("blue").Status.Backup.Gap; g == nil || g.Closed != nil || backups.count() != 3 || g.Backup != backups.names[2] {
+			t.Errorf("%+v, %v", g, backups.names)
+		}
+	})
+}
+
+// A backup that somebody cancels is not taken again against that will; the next one that anybody takes
+// closes the gap.
+func TestAnyBackupClosesAGap(t *testing.T) {
+	gapTest(t, func(l *harness, engine *archiving, backups *ordered, given port.ArchiveStatus) {
+		engine.set(func() { engine.says = given })
+		time.Sleep(5 * time.Minute)
+		backups.mu.Lock()
+		backups.cancelled = slices.Clone(backups.names)
+		backups.mu.Unlock()
+		time.Sleep(5 * time.Minute)
+		if g := l.observe("blue").Status.Backup.Gap; g == nil || g.Closed != nil || backups.count() != 1 || backups.asked != 1 {
+			t.Fatalf("%+v, %v, asked for %d times", g, backups.names, backups.asked)
+		}
+		ended := time.Now().UTC().Truncate(time.Second)
+		engine.set(func() {
+			engine.taken = []port.Backup{{Started: ended.Add(-time.Minute), Ended: ended}, {Started: ended, Ended: ended.Add(time.Minute)}}
+		})
+		time.Sleep(5 * time.Minute)
+		if g := l.observe("blue").Status.Backup.Gap; g.Closed == nil || !g.Closed.Time.Equal(ended) || backups.count() != 1 {
+			t.Errorf("%+v, %v", g, backups.names)
+		}
+	})
+}
+
+// A gap is that of one place.
+func TestAnotherPlaceHasNoGap(t *testing.T) {
+	gapTest(t, func(l *harness, engine *archiving, backups *ordered, given port.ArchiveStatus) {
+		engine.set(func() { engine.says = given })
+		time.Sleep(5 * time.Minute)
+		if g := l.observe("blue").Status.Backup.Gap; g == nil || g.Place != "/srv/backups#default-blue" {
+			t.Fatalf("%+v", g)
+		}
+		engine.set(func() { engine.says = port.ArchiveStatus{Last: given.Last, LastAt: time.Now().UTC()} })
+		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) { s.Backup.Repository.Folder = "/srv/other" })
+		time.Sleep(5 * time.Minute)
+		c := l.observe("blue")
+		if got := conditionOf(c, sharedstorage.ArchivingCondition); c.Status.Backup.Gap != nil || got.Status != metav1.ConditionTrue {
+			t.Errorf("%+v, %+v", c.Status.Backup.Gap, got)
+		}
+	})
+}
+
+// After a failover the former writer, a reader now, is the only one that knows what it gave up. The
+// newest word of all counts.
+func TestAReaderTellsAGap(t *testing.T) {
+	gapTest(t, func(l *harness, engine *archiving, backups *ordered, given port.ArchiveStatus) {
+		_, writer := l.writer("blue")
+		told := map[string]port.ArchiveStatus{}
+		for n, i := range l.sim.Instances(ref("blue")) {
+			if i.Name != writer.Name {
+				told[i.Name] = port.ArchiveStatus{Dropped: "00000001000000000000000" + string(rune('1'+n)), DroppedAt: given.DroppedAt.Add(time.Duration(n) * time.Second)}
+			}
+		}
+		newest := port.ArchiveStatus{}
+		for _, st := range told {
+			if st.DroppedAt.After(newest.DroppedAt) {
+				newest = st
+			}
+		}
+		engine.set(func() {
+			engine.says, engine.also = port.ArchiveStatus{Last: given.Last, LastAt: time.Now().UTC()}, told
+		})
+		time.Sleep(5 * time.Minute)
+		g := l.observe("blue").Status.Backup.Gap
+		if len(told) == 0 || g == nil || g.Segment != newest.Dropped || backups.count() != 1 {
+			t.Errorf("%+v of %+v, %v", g, told, backups.names)
+		}
+	})
+}
+
+// No time is told at which no backup is taken.
+func TestTheNextBackupIsOneThatIsTaken(t *testing.T) {
+	gapTest(t, func(l *harness, _ *archiving, _ *ordered, _ port.ArchiveStatus) {
+		next := func(edit func(*v1alpha1.SharedStorageClusterSpec)) *metav1.Time {
+			l.edit("blue", edit)
+			time.Sleep(15 * time.Minute)
+			return l.observe("blue").Status.Backup.Next
+		}
+		if at := next(func(s *v1alpha1.SharedStorageClusterSpec) { s.Backup.Every = &metav1.Duration{Duration: time.Hour} }); at == nil {
+			t.Error("no next backup of a running cluster")
+		}
+		if at := next(func(s *v1alpha1.SharedStorageClusterSpec) {
+			s.Backup.Repository.EncryptionKey = &v1alpha1.SecretSource{File: "/gone"}
+		}); at != nil {
+			t.Errorf("%s, with an unknown repository", at)
+		}
+		if at := next(func(s *v1alpha1.SharedStorageClusterSpec) { s.Backup.Repository.EncryptionKey = nil }); at == nil {
+			t.Error("no next backup of a repository that is known again")
+		}
+		if at := next(func(s *v1alpha1.SharedStorageClusterSpec) { s.Hibernated = true }); at != nil {
+			t.Errorf("%s, of a hibernated cluster", at)
 		}
 	})
 }

@@ -1,10 +1,11 @@
 package sharedstorage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"math"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,23 +22,49 @@ const gapReason = "ArchiveGap"
 
 func isOpen(g *v1alpha1.ArchiveGap) bool { return g != nil && g.Closed == nil }
 
-// gapAfter returns the gap that an archive has, from the last one that is known and the status of the
-// writer. ended is the end of the backup that closes the gap; zero: it has not ended.
-func gapAfter(was *v1alpha1.ArchiveGap, archivedUntil *metav1.Time, st port.ArchiveStatus, ended time.Time) *v1alpha1.ArchiveGap {
-	at := st.DroppedAt.UTC().Truncate(time.Second)
-	if st.Dropped != "" && (was == nil || at.After(was.Until.Time) || at.Equal(was.Until.Time) && st.Dropped != was.Segment) {
-		next := &v1alpha1.ArchiveGap{From: archivedUntil, Until: metav1.NewTime(at), Segment: st.Dropped}
-		if isOpen(was) {
-			next.From = was.From
+// gapAfter returns the gap that the archive at a place has, from the last one that is known and what was
+// given up last; segment "": nothing.
+func gapAfter(was *v1alpha1.ArchiveGap, archivedUntil *metav1.Time, place, segment string, at time.Time) *v1alpha1.ArchiveGap {
+	if was != nil && was.Place != place {
+		was = nil // another place does not have that log either, but nobody restores from there
+	}
+	at = at.UTC().Truncate(time.Second)
+	if segment == "" || was != nil && (at.Before(was.Until.Time) || at.Equal(was.Until.Time) && segment == was.Segment) {
+		return was
+	}
+	next := &v1alpha1.ArchiveGap{From: archivedUntil, Until: metav1.NewTime(at), Segment: segment, Place: place}
+	if isOpen(was) {
+		next.From, next.Backup = was.From, was.Backup
+	}
+	return next
+}
+
+// dropped returns what any of the engines has given up last for the repository: after a failover the one
+// that knows is a reader.
+func (f *Facts) dropped() (segment string, at time.Time) {
+	for _, st := range f.Engines {
+		a := st.Archive
+		if a.Dropped == "" || a.Repository != f.Repository.Hash() {
+			continue
 		}
-		return next
+		if order := cmp.Or(a.DroppedAt.Compare(at), cmp.Compare(a.Dropped, segment)); order > 0 {
+			segment, at = a.Dropped, a.DroppedAt
+		}
 	}
-	if isOpen(was) && !ended.IsZero() {
-		next := was.DeepCopy()
-		next.Closed = new(metav1.NewTime(ended))
-		return next
+	return segment, at
+}
+
+// recordGap records what was given up. It needs no call, so that it is recorded also while a run works.
+func (c *Cluster) recordGap() {
+	if s, f := &c.Status.Backup, c.Facts; f.known(factRepository) && f.Repository != nil {
+		segment, at := f.dropped()
+		s.Gap = gapAfter(s.Gap, s.ArchivedUntil, f.Repository.Place(), segment, at)
 	}
-	return was
+}
+
+// isWider reports whether more was given up than in the former gap.
+func isWider(g, was *v1alpha1.ArchiveGap) bool {
+	return isOpen(g) && (was == nil || g.Place != was.Place || g.Segment != was.Segment || !g.Until.Equal(&was.Until))
 }
 
 // gapMessage says what cannot be restored while a gap is open.
@@ -48,51 +75,76 @@ func gapMessage(g *v1alpha1.ArchiveGap) string {
 	}
 	backup := "the next backup, which is taken when the archive takes log again"
 	if g.Backup != "" {
-		backup = "backup " + g.Backup
+		backup = "backup " + g.Backup + ", or of another one taken since,"
 	}
 	return fmt.Sprintf("log up to segment %s was given up at %s, because more than backup.maxWaiting waited: no time from %s to the end of %s can be restored", g.Segment, g.Until.UTC().Format(time.RFC3339), from, backup)
 }
 
-// gap records what was given up, and takes the backup that closes the gap as soon as the archive takes
-// log again.
+// gap takes a backup as soon as the archive takes log again, and closes the gap when any backup has ended
+// that began after it.
 func (t *repairer) gap() {
-	writer := t.f.writer()
-	if t.c.Spec.Backup == nil || writer == nil || !t.f.known(factRepository) {
+	writer, s := t.f.writer(), &t.c.Status.Backup
+	archiver, ok := t.o.options.Ports.Engine.(port.Archiver)
+	if !ok || t.c.Spec.Backup == nil || writer == nil || !isOpen(s.Gap) || !t.f.known(factRepository) || s.Gap.Place != t.f.Repository.Place() {
 		return
 	}
-	st, s := t.f.Engines[writer.Name].Archive, &t.c.Status.Backup
-	if st.Repository != t.f.Repository.Hash() {
+	st := t.f.Engines[writer.Name].Archive
+	if st.Repository != t.f.Repository.Hash() || st.Failing || st.Unreadable || gaveUp(st) {
 		return
 	}
-	was, ended := s.Gap, time.Time{}
-	if isOpen(was) && was.Backup != "" && t.o.options.Backups != nil {
-		t.do("the backup after the gap", func(ctx context.Context) error {
-			b, err := t.o.options.Backups.Find(ctx, t.c.Ref.Namespace, was.Backup)
-			switch {
-			case errors.Is(err, control.NotFound):
-				was.Backup = "" // somebody has deleted it: another one is made
-				return nil
-			case err == nil && b.Status.Label != "" && b.Status.EndedAt != nil:
-				ended = b.Status.EndedAt.Time
-			}
-			return err
-		})
-	}
-	if s.Gap = gapAfter(was, s.ArchivedUntil, st, ended); s.Gap != was && isOpen(s.Gap) {
-		t.o.emit(t.c, Event{Warning: true, Reason: gapReason, Message: gapMessage(s.Gap)})
-	}
-	if !isOpen(s.Gap) || s.Gap.Backup != "" || st.Failing || st.Unreadable || t.o.options.Backups == nil {
+	g := s.Gap.DeepCopy()
+	s.Gap = g
+	works := t.closerWorks(g) // before the repository is asked: it may end meanwhile
+	var taken []port.Backup
+	if t.ask("the backups after the gap", func(ctx context.Context) (err error) {
+		taken, err = archiver.Backups(ctx, t.c.Ref.Of(writer.Name))
+		return err
+	}) != nil {
 		return
 	}
-	b := scheduledBackup(t.c.Ref, "after-"+strings.ToLower(s.Gap.Segment))
+	for _, b := range taken {
+		if b.Started.After(g.Until.Time) {
+			g.Closed = new(metav1.NewTime(b.Ended.UTC().Truncate(time.Second)))
+			return
+		}
+	}
+	b := scheduledBackup(t.c.Ref, "after-gap-"+g.Until.UTC().Format("20060102-150405"))
+	if works || b.Name == g.Backup || t.o.options.Backups == nil { // one that was cancelled is not taken against that will
+		return
+	}
 	t.do("the backup after the gap", func(ctx context.Context) error {
 		err := t.o.options.Backups.Create(ctx, b)
 		if err == nil {
-			s.Gap.Backup = b.Name
+			g.Backup = b.Name
 		}
 		return err
 	})
 }
+
+// gaveUp reports whether the last segment that the engine believes to be archived was given up: then
+// nothing says yet that the archive takes log again.
+func gaveUp(st port.ArchiveStatus) bool { return st.Dropped != "" && st.Last <= st.Dropped }
+
+// closerWorks reports whether the backup that the operator has created for a gap has not ended yet, or
+// is not known to have. It forgets one that somebody has deleted.
+func (t *repairer) closerWorks(g *v1alpha1.ArchiveGap) (works bool) {
+	if g.Backup == "" || t.o.options.Backups == nil {
+		return false
+	}
+	err := t.ask("the backup after the gap", func(ctx context.Context) error {
+		b, err := t.o.options.Backups.Find(ctx, t.c.Ref.Namespace, g.Backup)
+		if errors.Is(err, control.NotFound) {
+			g.Backup = ""
+			return nil
+		}
+		works = err == nil && b.Status.EndedAt == nil && b.Status.State != cancelledBackup
+		return err
+	})
+	return works || err != nil
+}
+
+// cancelledBackup is the state of a backup that never ends.
+const cancelledBackup = "Cancelled"
 
 // scheduledBackup returns a full backup that nobody has asked for.
 func scheduledBackup(c port.Ref, name string) *v1alpha1.SharedStorageBackup {
@@ -130,5 +182,5 @@ func fullIn(st port.ArchiveStatus, at time.Time) (text string, known bool) {
 	case hours >= 2:
 		return fmt.Sprintf("%.0f hours", hours), true
 	}
-	return fmt.Sprintf("%.0f minutes", max(hours*60/10, 0.5)*10), true
+	return fmt.Sprintf("%.0f minutes", max(math.Round(hours*6), 1)*10), true
 }

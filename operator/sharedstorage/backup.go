@@ -337,14 +337,18 @@ func (c *Cluster) computeBackup() {
 		c.Status.Backup = v1alpha1.BackupStatus{}
 		return
 	}
+	c.recordGap()
 	c.Status.Backup.Next = nil
+	if writer == nil || !c.Facts.known(factRepository) {
+		return
+	}
 	if next := c.nextBackup(); !next.IsZero() {
 		c.Status.Backup.Next = new(metav1.NewTime(next.UTC()))
 	}
-	if writer == nil || isOpen(c.Status.Backup.Gap) {
+	st := c.Facts.Engines[writer.Name].Archive
+	if isOpen(c.Status.Backup.Gap) || st.Repository != c.Facts.Repository.Hash() {
 		return
 	}
-	st := c.Facts.Engines[writer.Name].Archive
 	until := st.LastAt
 	if st.Waiting == 0 && !st.Failing && !until.IsZero() {
 		until = c.Facts.At

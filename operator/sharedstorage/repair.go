@@ -59,14 +59,21 @@ type repairer struct {
 	acted bool
 }
 
-// do makes one call. The next pass repeats a call that failed.
+// do makes one call that changes something. The next pass repeats a call that failed.
 func (t *repairer) do(what string, call func(ctx context.Context) error) {
+	t.acted = true
+	_ = t.ask(what, call) // it is logged
+}
+
+// ask makes one call that changes nothing.
+func (t *repairer) ask(what string, call func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(t.ctx, t.o.options.CallTimeout)
 	defer cancel()
-	t.acted = true
-	if err := port.Guard(func() error { return call(ctx) }); err != nil && t.ctx.Err() == nil {
+	err := port.Guard(func() error { return call(ctx) })
+	if err != nil && t.ctx.Err() == nil {
 		t.o.options.Logger.Warn("a cluster could not be repaired", "cluster", t.c.Ref.String(), "what", what, "error", err)
 	}
+	return err
 }
 
 // declared makes users, databases, publications and subscriptions of the writer as the spec declares them. What cannot

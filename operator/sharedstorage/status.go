@@ -59,7 +59,11 @@ func (o *Operator) compute(c *Cluster, v view) {
 		}
 	}
 	o.computeManager(c)
+	gap := s.Backup.Gap
 	c.computeBackup()
+	if isWider(s.Backup.Gap, gap) {
+		o.emit(c, Event{Warning: true, Reason: gapReason, Message: gapMessage(s.Backup.Gap)})
+	}
 	f.declared.Fill(s)
 	c.computePoolers()
 	s.Conditions = slices.Clone(s.Conditions) // the caller compares with the former status

@@ -233,8 +233,10 @@ type ArchiveGap struct {
 	Until metav1.Time `json:"until"`
 	// Segment is the last one that was given up.
 	Segment string `json:"segment"`
-	// Backup is the SharedStorageBackup that closes the gap.
+	// Place is the repository that lacks this part. The gap is forgotten when the log goes to another one.
+	Place string `json:"place,omitempty"`
+	// Backup is the SharedStorageBackup that the operator has created to close the gap.
 	Backup string `json:"backup,omitempty"`
-	// Closed is the end of that backup: later times can be restored.
+	// Closed is the end of the first backup that began after Until: later times can be restored.
 	Closed *metav1.Time `json:"closed,omitempty"`
 }

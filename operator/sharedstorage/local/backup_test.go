@@ -174,7 +174,7 @@ func TestRestoreToATimeANameAndTheEnd(t *testing.T) {
 		{"late", port.Restore{Time: time.Now().Add(time.Hour)}, "RESTORE_TARGET_MISSING"},
 		{"unknown", port.Restore{Label: "20200101-000000F"}, "BACKUP_MISSING"},
 		{"unnamed", port.Restore{Name: "downgrade"}, "RESTORE_TARGET_MISSING"},
-		{"younger", port.Restore{Name: "upgrade", Label: second.Label}, "BACKUP_MISSING"},
+		{"younger", port.Restore{Name: "upgrade", Label: second.Label}, "RESTORE_TARGET_MISSING"}, // it is not looked for
 	} {
 		c.from.Repository = to
 		if got, err := b.restored("not-"+c.name, c.from); err == nil || !strings.HasPrefix(err.Error(), c.code) {
@@ -322,6 +322,27 @@ func TestLogBeyondTheBoundIsGivenUp(t *testing.T) {
 	b.archive(to, "w")
 	if got := b.status("w").Archive; got.Dropped != "" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// What an engine gave up is told also by a reader: after a failover the new writer does not know. What one
+// archive lacks is not told of the next.
+func TestAReaderTellsWhatWasGivenUp(t *testing.T) {
+	b, to := withBackups(t)
+	b.create("w", "r1")
+	b.archive(to, "w", "r1")
+	said := "WARN: dropped WAL file '000000010000000000000007' because archive queue exceeded 64MB"
+	b.must(os.WriteFile(filepath.Join(b.folder(c1, "instances", "r1"), "run", "archive.dropped"), []byte(said), 0o600))
+	if s := b.status("r1").Archive; s.Dropped != "000000010000000000000007" || time.Since(s.DroppedAt) > time.Minute || s.Repository != to.Hash() {
+		t.Errorf("%+v", s)
+	}
+	if s := b.status("w").Archive; s.Dropped != "" {
+		t.Errorf("%+v", s)
+	}
+	to.Stanza = "another"
+	b.archive(to, "w", "r1")
+	if s := b.status("r1").Archive; s.Dropped != "" {
+		t.Errorf("%+v", s)
 	}
 }
 

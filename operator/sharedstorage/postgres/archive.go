@@ -169,7 +169,6 @@ func (a *archiver) observe(ctx context.Context, r *port.Repository) error {
 		st.Waiting, _ = strconv.Atoi(waiting)        // it is a count
 		st.Bytes, _ = strconv.ParseInt(size, 10, 64) // likewise
 		st.Free = a.srv.volumeFree()
-		st.Dropped, st.DroppedAt = a.dropped() // after the engine was asked: a later one is not in LastAt
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

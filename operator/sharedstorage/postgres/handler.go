@@ -130,12 +130,17 @@ func (a *Agent) Status(ctx context.Context) (AgentStatus, error) {
 		data, queryErr = a.srv.control(ctx)
 	}
 	epoch, writing := a.lease.Writing()
+	archive := a.repository()          // before the file is read: callArchive removes what another archive lacks, then sets the repository
+	dropped, at := a.archive.dropped() // after the engine was asked: a later one is not in LastAt
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	st := AgentStatus{Name: a.name, Node: a.cfg.Node, Wanted: a.rec.Run, Ahead: a.rec.Ahead, Members: a.rec.Members.Version, Job: a.live.job}
 	st.Installed = installed
 	st.Running, st.Version, st.Lag = running, a.version, -1
 	st.Archive, st.TLS, st.Identity = a.archive.observed(a.rec.Archive), a.tls.Certificate() != nil, a.tls.Identity()
+	if archive != nil && archive.Hash() == st.Archive.Repository {
+		st.Archive.Dropped, st.Archive.DroppedAt = dropped, at
+	}
 	st.Parameters, st.Wrote = port.Hash(a.parameters(a.rec)), a.rec.Epoch
 	if err := a.live.fault; err != nil {
 		st.Code, st.Message = string(fault.Of(err).Code), fault.Message(err)

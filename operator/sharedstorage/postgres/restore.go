@@ -43,7 +43,7 @@ func (a *archiver) restore(ctx context.Context, from port.Restore, conf, into st
 		return port.Backup{}, err
 	}
 	var point uint64
-	if from.Name != "" {
+	if from.Name != "" && from.Label == "" {
 		if point, err = a.restorePoint(ctx, conf, from, all); err != nil {
 			return port.Backup{}, err
 		}

@@ -186,19 +186,22 @@ func RestoreArgs(r port.Restore, label, into string) []string {
 
 // Choose returns the label of the backup that a restore begins with. The newest one that ended
 // before the target, because a younger one holds what is to be left out. point is where the restore
-// point of the target is; 0: the archive has none. BACKUP_MISSING if there is no such backup.
+// point of the target is; 0: the archive has none, or it was not looked for, and a label is taken as it is. BACKUP_MISSING if there is no such backup.
 func Choose(r port.Restore, point uint64, have []port.Backup) (port.Backup, error) {
 	if len(have) == 0 {
 		return port.Backup{}, port.BackupMissing.Errorf("%s has no complete backup", r.Repository.Stanza)
 	}
 	target := r.Time.UTC().Format(time.RFC3339)
 	if r.Name != "" {
-		if point == 0 {
+		if point == 0 && r.Label == "" {
 			return port.Backup{}, port.RestoreTargetMissing.Errorf("the archive of %s has no restore point %s", r.Repository.Stanza, r.Name)
 		}
 		target = fmt.Sprintf("restore point %s at %X/%X", r.Name, point>>32, uint32(point))
 	}
 	late := func(b port.Backup) bool {
+		if r.Name != "" && point == 0 {
+			return false
+		}
 		if r.Name != "" {
 			end, err := parseLSN(b.StopLSN)
 			return err != nil || end > point

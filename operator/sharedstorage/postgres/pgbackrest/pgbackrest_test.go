@@ -83,6 +83,8 @@ func TestChoose(t *testing.T) {
 		{port.Restore{Name: "point"}, have, "", 0x100},
 		{port.Restore{Name: "point", Label: "one"}, have, "one", 0x1_0A000100},
 		{port.Restore{Name: "point", Label: "three"}, have, "", 0x1_00000000},
+		{port.Restore{Name: "point", Label: "three"}, have, "three", 0}, // it was not looked for
+		{port.Restore{Name: "point", Label: "four"}, have, "", 0},
 		{port.Restore{Name: "point"}, nil, "", 0},
 	} {
 		got, err := pgbackrest.Choose(c.from, c.point, c.have)
