@@ -52,11 +52,12 @@ const mergeHold = 300 * time.Millisecond
 // lookEvery is the time between two looks at which logs there are.
 const lookEvery = 2 * time.Second
 
-// news is what a source tells: that it begins, a line, or that it has ended.
+// news is what a source tells: that it begins, a line, that it has ended, or why it could not be read.
 type news struct {
-	from int
-	line *entry
-	ends bool
+	from   int
+	line   *entry
+	ends   bool
+	failed func() // tells the failure
 }
 
 // merger emits the lines of several logs as one log, in the order of time.
@@ -151,7 +152,7 @@ func (m merger) follow(ctx context.Context, cancel context.CancelCauseFunc, sour
 				}
 				if text := fault.Message(err); text != t.told {
 					t.told = text
-					m.failed(s, err)
+					m.tell(ctx, news{failed: func() { m.failed(s, err) }})
 				}
 				if !begun && !passes(err) && hopeless.Add(1) == first {
 					cancel(err)
@@ -247,6 +248,8 @@ func (m merger) merge(ctx context.Context, open int) error {
 				n.line.seq, n.line.arrived = seq, time.Now()
 				heap.Push(&held, *n.line)
 				waiting[n.from]++
+			case n.failed != nil:
+				n.failed()
 			case n.ends:
 				open--
 				done[n.from] = true
