@@ -45,7 +45,8 @@ export function runPage(main, { rest: [id], title, me }) {
 
   async function refresh() {
     try {
-      const others = (r, history) => Promise.all([childrenOf(r, children), flow === undefined ? flowOf(r, me) : flow, history ? events.read(r.seq) : null]);
+      const first = run ? null : childrenOf(id, children); // it needs no more than the id: at the same time as the run
+      const others = (r, history) => Promise.all([first ?? childrenOf(r.id, children), flow === undefined ? flowOf(r, me) : flow, history ? events.read(r.seq) : null]);
       const known = run && others(run, more.below || run.healing?.length); // asked at the same time as the run itself
       known?.catch(() => {}); // told below
       run = await get(at);
@@ -124,8 +125,8 @@ export function runPage(main, { rest: [id], title, me }) {
 }
 
 // childrenOf reads the newest child runs with their events. A child that has ended is read once.
-async function childrenOf(run, known) {
-  const { items } = await get('/v1/runs', { parent: run.id, limit: mostChildren }).catch(() => ({ items: [] })); // for operators only
+async function childrenOf(id, known) {
+  const { items } = await get('/v1/runs', { parent: id, limit: mostChildren }).catch(() => ({ items: [] })); // for operators only
   return Promise.all(items.map(async (child) => {
     const old = known.find((k) => k.run.id === child.id);
     if (old && old.run.revision === child.revision) return old;
