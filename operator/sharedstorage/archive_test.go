@@ -224,14 +224,20 @@ func (o *ordered) count() int {
 	return len(o.names)
 }
 
-// Each place gets a backup as soon as the log goes there: without one nothing could be restored from
-// it until the next turn of the schedule.
-func TestABackupWithEachPlace(t *testing.T) {
+// inArchive calls test with a cluster's world whose log goes to an archive and whose backups are ordered.
+func inArchive(t *testing.T, test func(l *harness, engine *archiving, backups *ordered)) {
+	t.Helper()
 	engine, backups := &archiving{told: map[string]string{}}, &ordered{}
 	inHarness(t, setup{sim: times(), options: func(o *sharedstorage.Options) {
 		engine.Engine = o.Ports.Engine
 		o.Ports.Engine, o.Backups = engine, backups
-	}}, func(l *harness) {
+	}}, func(l *harness) { test(l, engine, backups) })
+}
+
+// Each place gets a backup as soon as the log goes there: without one nothing could be restored from
+// it until the next turn of the schedule.
+func TestABackupWithEachPlace(t *testing.T) {
+	inArchive(t, func(l *harness, engine *archiving, backups *ordered) {
 		up(l, "blue")
 		to := func(folder string) func(*v1alpha1.SharedStorageClusterSpec) {
 			return func(s *v1alpha1.SharedStorageClusterSpec) {
@@ -277,11 +283,7 @@ func TestABackupWithEachPlace(t *testing.T) {
 // While the archive is away the condition says how much waits and when it fills the volume. What was
 // given up is a gap in the status until the backup that the operator takes has ended.
 func TestAGapInTheArchive(t *testing.T) {
-	engine, backups := &archiving{told: map[string]string{}}, &ordered{}
-	inHarness(t, setup{sim: times(), options: func(o *sharedstorage.Options) {
-		engine.Engine = o.Ports.Engine
-		o.Ports.Engine, o.Backups = engine, backups
-	}}, func(l *harness) {
+	inArchive(t, func(l *harness, engine *archiving, backups *ordered) {
 		up(l, "blue")
 		bound := resource.MustParse("1Gi")
 		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) {
@@ -346,11 +348,7 @@ func TestAGapInTheArchive(t *testing.T) {
 // gapTest is a cluster that archives to /srv/backups, with the time at which a gap ends there.
 func gapTest(t *testing.T, test func(l *harness, engine *archiving, backups *ordered, given port.ArchiveStatus)) {
 	t.Helper()
-	engine, backups := &archiving{told: map[string]string{}}, &ordered{}
-	inHarness(t, setup{sim: times(), options: func(o *sharedstorage.Options) {
-		engine.Engine = o.Ports.Engine
-		o.Ports.Engine, o.Backups = engine, backups
-	}}, func(l *harness) {
+	inArchive(t, func(l *harness, engine *archiving, backups *ordered) {
 		up(l, "blue")
 		l.edit("blue", func(s *v1alpha1.SharedStorageClusterSpec) {
 			s.Backup = &v1alpha1.BackupSpec{Repository: v1alpha1.RepositorySpec{Folder: "/srv/backups"}}
