@@ -169,7 +169,7 @@ func (p *pass) send(a rollout.Ask) {
 		answer.Attempt = a.Attempt
 		o.metrics.asked(a, answer)
 		mine.end(a.Key, answer)
-		o.known.wake(key)
+		o.rollouts.wake(key)
 	})
 }
 

@@ -132,7 +132,7 @@ func (p *pass) sendRecord(h rollout.Hook, sequence, attempt int) {
 		}
 		mine.mu.Unlock()
 		o.metrics.delivered(v)
-		o.known.wake(key)
+		o.rollouts.wake(key)
 	})
 }
 

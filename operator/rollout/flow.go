@@ -57,7 +57,7 @@ func (o *Operator) awaitFlow(q question, ended func(context.Context) error) {
 		defer cancel()
 		if ended(ctx) == nil {
 			q.asked.lookAgain(q.Key)
-			o.known.wake(q.rollout)
+			o.rollouts.wake(q.rollout)
 		}
 	})
 }

@@ -23,7 +23,7 @@ func TestTheEndOfARunWakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				woken := make(chan control.Ref, 1)
-				o := &Operator{calls: pool.New(), now: time.Now, known: &known{now: time.Now, add: func(r control.Ref) { woken <- r }}}
+				o := &Operator{calls: pool.New(), now: time.Now, rollouts: &rollouts{now: time.Now, add: func(r control.Ref) { woken <- r }}}
 				ask := rollout.Ask{Key: "backup", Kind: rollout.AskFlow}
 				q := question{Ask: ask, asked: newAsked(), rollout: types.NamespacedName{Namespace: "shop", Name: "db"}}
 				if !q.asked.begin(ask, time.Now()) {

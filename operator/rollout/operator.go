@@ -84,7 +84,7 @@ type Operator struct {
 	mayExec    bool
 	guard      *guard
 	metrics    *metrics
-	known      *known
+	rollouts   *rollouts
 	history    history
 }
 
@@ -108,7 +108,7 @@ func New(o Options) (*Operator, error) {
 	if op.log == nil {
 		op.log = slog.Default()
 	}
-	op.known = newKnown(op.now)
+	op.rollouts = newRollouts(op.now)
 	var err error
 	if op.cache, err = newCache(o.Manager); err != nil {
 		return nil, err
@@ -126,8 +126,8 @@ func New(o Options) (*Operator, error) {
 	}
 	op.events = events{o.Manager.Events("rollout")}
 	op.history = history{client: op.cache.Client(), live: o.Manager.Live()}
-	op.dependents = &workload.Dependents{New: op.newDependentCache, Wake: op.known.wake}
-	op.awaited = &awaited{open: op.newAwaitedCache, wake: op.known.wake}
+	op.dependents = &workload.Dependents{New: op.newDependentCache, Wake: op.rollouts.wake}
+	op.awaited = &awaited{open: op.newAwaitedCache, wake: op.rollouts.wake}
 	op.outside = &outside.Client{Live: o.Manager.Live(), Config: o.Manager.GetConfig(), Egress: outside.WithoutAPIServer(o.Egress, o.Manager.GetConfig())}
 	op.turns = newTurns(o.Manager.GetConfig())
 	op.guard = &guard{live: o.Manager.Live(), name: cmp.Or(o.Guard, DefaultGuard), now: op.now}
@@ -153,7 +153,7 @@ func newCache(m *controller.Manager) (*controller.Cache, error) {
 // newDependentCache is the cache of what one selector selects.
 func (o *Operator) newDependentCache(namespace string, selector labels.Selector) (cache.Cache, error) {
 	observed := *o.manager.GetHTTPClient()
-	observed.Transport = contact{observed.Transport, o.known.suspect}
+	observed.Transport = contact{observed.Transport, o.rollouts.suspect}
 	return cache.New(o.manager.GetConfig(), cache.Options{
 		HTTPClient: &observed, Scheme: o.manager.GetScheme(), Mapper: o.manager.GetRESTMapper(),
 		DefaultNamespaces: map[string]cache.Config{namespace: {LabelSelector: selector}},
@@ -169,7 +169,7 @@ func (o *Operator) Setup() error {
 	return controller.Setup(o.manager, controller.Controller[*api.Rollout]{
 		Name: "rollout", For: &api.Rollout{}, Cache: o.cache, Reconcile: o.Reconcile, Workers: o.workers, MaxRetries: controller.Unlimited,
 		Conditions: func(r *api.Rollout) *[]metav1.Condition { return &r.Status.Conditions },
-		Watches:    o.watches(), Signals: o.known.listen,
+		Watches:    o.watches(), Signals: o.rollouts.listen,
 	})
 }
 
@@ -179,7 +179,7 @@ func (o *Operator) watches() []controller.Watch {
 	for _, kind := range workload.Kinds() {
 		obj := &unstructured.Unstructured{}
 		obj.SetGroupVersionKind(kind)
-		all = append(all, controller.Watch{Object: obj, Optional: workload.Optional(kind.Group), Keys: o.known.labelledRollout, When: predicate.Funcs{
+		all = append(all, controller.Watch{Object: obj, Optional: workload.Optional(kind.Group), Keys: o.rollouts.labelledRollout, When: predicate.Funcs{
 			UpdateFunc: func(e event.UpdateEvent) bool {
 				was, okWas := e.ObjectOld.(*unstructured.Unstructured)
 				is, okIs := e.ObjectNew.(*unstructured.Unstructured)
@@ -187,14 +187,14 @@ func (o *Operator) watches() []controller.Watch {
 			},
 		}})
 	}
-	all = append(all, controller.Watch{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Keys: o.known.movingIn, When: predicate.Funcs{UpdateFunc: retargeted}})
+	all = append(all, controller.Watch{Object: &autoscalingv2.HorizontalPodAutoscaler{}, Keys: o.rollouts.movingIn, When: predicate.Funcs{UpdateFunc: retargeted}})
 	all = append(all, controller.Watch{Object: &api.ApplicationRevision{}, Optional: true, Keys: o.naming})
-	all = append(all, controller.Watch{Object: &api.Rollout{}, Keys: o.known.claimants, When: predicate.GenerationChangedPredicate{}})
-	all = append(all, controller.Watch{Object: &corev1.ConfigMap{}, Keys: o.known.movingIn, When: predicate.Funcs{ // the anchor
+	all = append(all, controller.Watch{Object: &api.Rollout{}, Keys: o.rollouts.claimants, When: predicate.GenerationChangedPredicate{}})
+	all = append(all, controller.Watch{Object: &corev1.ConfigMap{}, Keys: o.rollouts.movingIn, When: predicate.Funcs{ // the anchor
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
 	}})
-	return append(all, controller.Watch{Object: &policyv1.PodDisruptionBudget{}, Keys: o.known.movingIn, When: predicate.Funcs{
+	return append(all, controller.Watch{Object: &policyv1.PodDisruptionBudget{}, Keys: o.rollouts.movingIn, When: predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			was, okWas := e.ObjectOld.(*policyv1.PodDisruptionBudget)
 			is, okIs := e.ObjectNew.(*policyv1.PodDisruptionBudget)
@@ -250,5 +250,5 @@ func kindOf(ref api.WorkloadRef) rollout.Kind {
 func (o *Operator) forget(key client.ObjectKey) {
 	o.dependents.Release(key)
 	_ = o.awaited.set(key, nil)
-	o.known.drop(key)
+	o.rollouts.drop(key)
 }

@@ -94,7 +94,7 @@ func (p *pass) deleting() bool { return !p.rollout().DeletionTimestamp.IsZero() 
 // Reconcile makes one pass over a Rollout.
 func (o *Operator) Reconcile(ctx context.Context, ref control.Ref) outcome.Outcome {
 	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
-	m := o.known.memory(key)
+	m := o.rollouts.memory(key)
 	draft, behind, err := o.read(ctx, key, m)
 	if behind {
 		m.behind++

@@ -114,7 +114,7 @@ func (p *pass) sendProbe(r rollout.Probe, pod outside.Pod, state *probing) {
 		state.result(r, value, err, asked)
 		state.underWay, state.asked, state.next = false, asked, o.now().Add(time.Duration(r.Period))
 		mine.mu.Unlock()
-		o.known.wake(key) // for its facts, and for its next turn
+		o.rollouts.wake(key) // for its facts, and for its next turn
 	})
 }
 

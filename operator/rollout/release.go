@@ -97,14 +97,14 @@ func (p *pass) awaitsOptional() bool {
 // turnIsNear reports whether a Rollout that this process moves has the turn.
 func (p *pass) turnIsNear() bool {
 	turn := p.facts.Turn
-	return turn != nil && slices.ContainsFunc(p.known.movingIn(context.Background(), p.rollout()), func(key types.NamespacedName) bool { return key.Name == turn.Holder })
+	return turn != nil && slices.ContainsFunc(p.rollouts.movingIn(context.Background(), p.rollout()), func(key types.NamespacedName) bool { return key.Name == turn.Holder })
 }
 
 // wakeOthers tells the Rollouts of the namespace that a turn is free.
 func (p *pass) wakeOthers() {
-	for _, key := range p.known.movingIn(context.Background(), p.rollout()) {
+	for _, key := range p.rollouts.movingIn(context.Background(), p.rollout()) {
 		if key != p.key {
-			p.known.wake(key)
+			p.rollouts.wake(key)
 		}
 	}
 }

@@ -52,8 +52,8 @@ const mergeHold = 300 * time.Millisecond
 // lookEvery is the time between two looks at which logs there are.
 const lookEvery = 2 * time.Second
 
-// news is what a source tells: that it begins, a line, that it has ended, or why it could not be read.
-type news struct {
+// event is what a source tells: that it begins, a line, that it has ended, or why it could not be read.
+type event struct {
 	from   int
 	line   *entry
 	ends   bool
@@ -65,7 +65,7 @@ type merger struct {
 	options logOptions
 	emit    func(entry) error
 	failed  func(source, error)
-	in      chan news
+	in      chan event
 }
 
 // readLogs emits the lines of all sources, to their ends. A source that cannot be read is told to failed; if
@@ -73,7 +73,7 @@ type merger struct {
 func readLogs(ctx context.Context, sources []source, o logOptions, emit func(entry) error, failed func(source, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	m := merger{o, emit, failed, make(chan news)}
+	m := merger{o, emit, failed, make(chan event)}
 	errs := make([]error, len(sources))
 	var reading sync.WaitGroup
 	for n, s := range sources {
@@ -110,7 +110,7 @@ type tail struct {
 func followLogs(ctx context.Context, sources []source, look func(context.Context) ([]source, error), o logOptions, emit func(entry) error, failed func(source, error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	m := merger{o, emit, failed, make(chan news)}
+	m := merger{o, emit, failed, make(chan event)}
 	var working sync.WaitGroup
 	working.Go(func() { m.follow(ctx, cancel, sources, look) })
 	err := m.merge(ctx, 0)
@@ -139,7 +139,7 @@ func (m merger) follow(ctx context.Context, cancel context.CancelCauseFunc, sour
 			if !t.reading.CompareAndSwap(false, true) {
 				continue
 			}
-			m.tell(ctx, news{from: t.from}) // of all before the first line: it waits for older ones of the others
+			m.tell(ctx, event{from: t.from}) // of all before the first line: it waits for older ones of the others
 			fresh = append(fresh, func() {
 				defer t.reading.Store(false)
 				err := m.read(ctx, s, t.from, t.last, func(e entry) {
@@ -152,7 +152,7 @@ func (m merger) follow(ctx context.Context, cancel context.CancelCauseFunc, sour
 				}
 				if text := fault.Message(err); text != t.told {
 					t.told = text
-					m.tell(ctx, news{failed: func() { m.failed(s, err) }})
+					m.tell(ctx, event{failed: func() { m.failed(s, err) }})
 				}
 				if !begun && !passes(err) && hopeless.Add(1) == first {
 					cancel(err)
@@ -180,7 +180,7 @@ func passes(err error) bool {
 	return k == control.NotFound || k != nil && k.Class == fault.Transient || apierrors.IsBadRequest(err)
 }
 
-func (m merger) tell(ctx context.Context, n news) {
+func (m merger) tell(ctx context.Context, n event) {
 	select {
 	case m.in <- n:
 	case <-ctx.Done():
@@ -190,7 +190,7 @@ func (m merger) tell(ctx context.Context, n news) {
 // read reads a source. Of one that was read before, the lines after that time count: those that say when they were
 // written, and what follows or precedes them without a time, as the text of a crash does.
 func (m merger) read(ctx context.Context, s source, from int, after time.Time, each func(entry)) error {
-	defer m.tell(ctx, news{from: from, ends: true})
+	defer m.tell(ctx, event{from: from, ends: true})
 	last, known := after, false
 	return s.read(ctx, m.options, func(line []byte) {
 		e := parseLine(line, s, last)
@@ -202,7 +202,7 @@ func (m merger) read(ctx context.Context, s source, from int, after time.Time, e
 			return
 		}
 		each(e)
-		m.tell(ctx, news{from: from, line: &e})
+		m.tell(ctx, event{from: from, line: &e})
 	})
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/kube/workload"
 )
 
-// known are the Rollouts that this process works with, and the way to wake them.
-type known struct {
+// rollouts are the Rollouts that this process works with, and the way to wake them.
+type rollouts struct {
 	now func() time.Time
 
 	mu       sync.Mutex
@@ -22,11 +22,11 @@ type known struct {
 	add      func(control.Ref)
 }
 
-func newKnown(now func() time.Time) *known {
-	return &known{now: now, memories: map[types.NamespacedName]*memory{}}
+func newRollouts(now func() time.Time) *rollouts {
+	return &rollouts{now: now, memories: map[types.NamespacedName]*memory{}}
 }
 
-func (k *known) memory(key client.ObjectKey) *memory {
+func (k *rollouts) memory(key client.ObjectKey) *memory {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	m := k.memories[key]
@@ -37,13 +37,13 @@ func (k *known) memory(key client.ObjectKey) *memory {
 	return m
 }
 
-func (k *known) drop(key client.ObjectKey) {
+func (k *rollouts) drop(key client.ObjectKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.memories, key)
 }
 
-func (k *known) labelledRollout(_ context.Context, obj client.Object) []types.NamespacedName {
+func (k *rollouts) labelledRollout(_ context.Context, obj client.Object) []types.NamespacedName {
 	name := obj.GetLabels()[workload.RolloutLabel]
 	if name == "" {
 		return nil
@@ -54,7 +54,7 @@ func (k *known) labelledRollout(_ context.Context, obj client.Object) []types.Na
 }
 
 // hear notes when an event came, for the release delay.
-func (k *known) hear(key types.NamespacedName) {
+func (k *rollouts) hear(key types.NamespacedName) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if m := k.memories[key]; m != nil {
@@ -63,7 +63,7 @@ func (k *known) hear(key types.NamespacedName) {
 }
 
 // movingIn are the Rollouts of a namespace that this process moves.
-func (k *known) movingIn(_ context.Context, obj client.Object) []types.NamespacedName {
+func (k *rollouts) movingIn(_ context.Context, obj client.Object) []types.NamespacedName {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var all []types.NamespacedName
@@ -76,7 +76,7 @@ func (k *known) movingIn(_ context.Context, obj client.Object) []types.Namespace
 }
 
 // claimants are the Rollouts of a namespace that wait for a workload of another one.
-func (k *known) claimants(_ context.Context, obj client.Object) (all []types.NamespacedName) {
+func (k *rollouts) claimants(_ context.Context, obj client.Object) (all []types.NamespacedName) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for key, m := range k.memories {
@@ -88,7 +88,7 @@ func (k *known) claimants(_ context.Context, obj client.Object) (all []types.Nam
 }
 
 // suspect lets all Rollouts that move ask whether the API server answers.
-func (k *known) suspect() {
+func (k *rollouts) suspect() {
 	now := k.now().UTC()
 	k.mu.Lock()
 	var all []client.ObjectKey
@@ -104,14 +104,14 @@ func (k *known) suspect() {
 }
 
 // listen hands what dependents see to the controller.
-func (k *known) listen(ctx context.Context, add func(control.Ref)) {
+func (k *rollouts) listen(ctx context.Context, add func(control.Ref)) {
 	k.mu.Lock()
 	k.add = add
 	k.mu.Unlock()
 	<-ctx.Done()
 }
 
-func (k *known) wake(key types.NamespacedName) {
+func (k *rollouts) wake(key types.NamespacedName) {
 	k.hear(key)
 	k.mu.Lock()
 	add := k.add
